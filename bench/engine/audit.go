@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // References is the number of references among which an audit ranks its canaries, as in the papers.
@@ -136,7 +136,7 @@ type auditBench struct {
 func newBench(s *Subject) *auditBench {
 	b := &auditBench{runner: tasks.NewRunner()}
 	b.model = b.given(tasks.ModelBlob, s.Model)
-	b.list = b.given(datasets.CanariesBlob, s.Canaries)
+	b.list = b.given(population.CanariesBlob, s.Canaries)
 	return b
 }
 
@@ -167,8 +167,8 @@ func (b *auditBench) run(ctx context.Context, p randomsampling.Params) ([]random
 	return ranks, json.Unmarshal(n.Blobs[randomsampling.RanksBlob], &ranks)
 }
 
-func (s *Subject) placements() ([]datasets.Placement, error) {
-	var list []datasets.Placement
+func (s *Subject) placements() ([]population.Placement, error) {
+	var list []population.Placement
 	if err := json.Unmarshal(s.Canaries, &list); err != nil {
 		return nil, fmt.Errorf("canaries of the %s model: %w", s.Name, err)
 	}
@@ -179,6 +179,6 @@ func (s *Subject) placements() ([]datasets.Placement, error) {
 }
 
 // params returns the parameters of a task that ranks all canaries.
-func (s *Subject) params(list []datasets.Placement, references int) randomsampling.Params {
+func (s *Subject) params(list []population.Placement, references int) randomsampling.Params {
 	return randomsampling.Params{Seed: auditSeed, References: references, Space: canaries.Space{Words: len(list[0].Tokens)}, Prefix: prefix, Count: len(list)}
 }

@@ -18,7 +18,8 @@ import (
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/training"
 	"coalmine/workflows/control/submission"
@@ -223,7 +224,7 @@ func subjects(ctx context.Context, path string, scale size) ([]Subject, error) {
 		return nil, err
 	}
 	x := localexec.New(p, compile.Registry(), text)
-	list, err := blobOf(ctx, x, theOnly(p, canaries.Draw), datasets.CanariesBlob)
+	list, err := blobOf(ctx, x, theOnly(p, canaries.Draw), population.CanariesBlob)
 	if err != nil {
 		return nil, err
 	}
@@ -261,10 +262,10 @@ func theOnly(p *plan.Plan, kind tasks.Kind) plan.Ref {
 
 // firstRecords returns the first records of a source, as JSON lines.
 func firstRecords(ctx context.Context, path string, most int) ([]byte, error) {
-	file := datasets.File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	file := source.File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 	var b bytes.Buffer
 	encoder, n := json.NewEncoder(&b), 0
-	for record, err := range datasets.Records(ctx, []datasets.File{file}, datasets.Limits{}) {
+	for record, err := range source.Records(ctx, []source.File{file}, source.Limits{}) {
 		if err != nil {
 			return nil, err
 		}

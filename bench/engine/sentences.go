@@ -14,7 +14,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	drawing "coalmine/tasks/audits/models/samples"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -93,11 +93,11 @@ func pad(batch [][]int32) [][]int32 {
 // end. A cut above 0 limits their words as training does. The ids of words do not matter here, nor does
 // the use of the paper's vocabulary.
 func readBatches(ctx context.Context, path string, cut int) ([][][]int32, error) {
-	file := datasets.File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	file := source.File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 	var all [][][]int32
 	var batch [][]int32
 	user, ids := "", map[string]int32{}
-	for record, err := range datasets.Records(ctx, []datasets.File{file}, datasets.Limits{}) {
+	for record, err := range source.Records(ctx, []source.File{file}, source.Limits{}) {
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 
 	"coalmine/internal/chart"
 	"coalmine/privacy"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 const accountHelp = `Compute the privacy cost of a recipe of DP-FedAvg or DP-SGD, without running it; or that
@@ -296,7 +296,7 @@ func samplings() []string {
 // units returns the values of --unit: those of central training and of the partitions.
 func units() []string {
 	names := []string{privacy.RecordUnit}
-	for _, p := range datasets.Partitions() {
+	for _, p := range population.Partitions() {
 		names = append(names, p.WholeUnit, p.Unit)
 	}
 	slices.Sort(names)

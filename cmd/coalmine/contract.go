@@ -12,7 +12,7 @@ import (
 
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/external"
 	"coalmine/workflows/standalone/modelaudit"
 )
@@ -97,7 +97,7 @@ func newContractScoreCommand(g *global) *cobra.Command {
 		contract: "score", does: "scores texts, or classifies images,", example: `--command "python3 scorer.py" --texts sentences.txt`,
 		program: &flags, timeout: time.Minute, allows: answerAllows,
 		run: func(ctx context.Context) (checked, error) {
-			report, err := checkScorer(ctx, flags.options(), images.Image, texts)
+			report, err := checkScorer(ctx, flags.options(), images.Shape, texts)
 			if err != nil {
 				return checked{}, err
 			}
@@ -120,8 +120,8 @@ func jsonObject(flag, text, example string) (json.RawMessage, error) {
 }
 
 // checkScorer checks a program that classifies images of a shape, or scores the texts of a file.
-func checkScorer(ctx context.Context, o score.Options, m datasets.Image, texts string) (*score.Report, error) {
-	if m != (datasets.Image{}) {
+func checkScorer(ctx context.Context, o score.Options, m images.Shape, texts string) (*score.Report, error) {
+	if m != (images.Shape{}) {
 		return score.CheckImages(ctx, o, external.ShapeOf(m), m.Classes)
 	}
 	about, err := checkedTexts(texts)
@@ -132,7 +132,7 @@ func checkScorer(ctx context.Context, o score.Options, m datasets.Image, texts s
 }
 
 // imageShape is a flag for the shape of the images in a check; zero means texts.
-type imageShape struct{ datasets.Image }
+type imageShape struct{ images.Shape }
 
 var _ pflag.Value = (*imageShape)(nil)
 
@@ -145,7 +145,7 @@ func (*imageShape) Type() string { return "shape" }
 
 // String implements pflag.Value.
 func (s *imageShape) String() string {
-	if s.Image == (datasets.Image{}) {
+	if s.Shape == (images.Shape{}) {
 		return ""
 	}
 	return fmt.Sprintf("%dx%dx%dx%d", s.Width, s.Height, s.Channels, s.Classes)
@@ -153,13 +153,13 @@ func (s *imageShape) String() string {
 
 // Set implements pflag.Value.
 func (s *imageShape) Set(text string) error {
-	var m datasets.Image
+	var m images.Shape
 	var rest string
 	n, _ := fmt.Sscanf(text+" .", "%dx%dx%dx%d %s", &m.Width, &m.Height, &m.Channels, &m.Classes, &rest)
 	if n != 5 || rest != "." {
 		return errors.New("expected width x height x channels x classes, such as 28x28x1x10")
 	}
-	s.Image = m
+	s.Shape = m
 	return m.Check()
 }
 

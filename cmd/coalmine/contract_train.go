@@ -86,7 +86,7 @@ func (f *trainCheck) complete() (err error) {
 	if f.Shards == 1 {
 		f.Shards = 0
 	}
-	f.Command, f.Terms, f.Image = f.program.line, f.program.Terms, f.images.Image
+	f.Command, f.Terms, f.Image = f.program.line, f.program.Terms, f.images.Shape
 	f.Terms.Seconds = f.program.timeout.Seconds()
 	if f.code == "" {
 		return nil
@@ -112,7 +112,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 				return checked{}, err
 			}
 			flags.AnswerSeconds = flags.timeout.Seconds()
-			program := clientprograms.Program{Command: flags.line, Config: block, Image: models.ImageShape(images.Image)}
+			program := clientprograms.Program{Command: flags.line, Config: block, Image: models.ImageShape(images.Shape)}
 			report, err := clients.Check(ctx, program, clients.Options{Terms: flags.Terms, Write: g.writable})
 			if err != nil {
 				return checked{}, err

@@ -14,8 +14,8 @@ import (
 
 	"coalmine/internal/readable"
 	"coalmine/models"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/images"
 	"coalmine/workflows/data/conversion"
 )
 
@@ -196,8 +196,8 @@ func (o *converting) check() error {
 		return errors.New("--width and --height: expected both or none")
 	}
 	// A property that follows from the data may have any value.
-	given, usual := o.Shape, datasets.DefaultImage
-	return datasets.Image{
+	given, usual := o.Shape, images.Default
+	return images.Shape{
 		Width: cmp.Or(given.Width, usual.Width), Height: cmp.Or(given.Height, usual.Height),
 		Channels: cmp.Or(given.Channels, usual.Channels), Classes: cmp.Or(given.Classes, usual.Classes),
 	}.Check()
@@ -251,7 +251,7 @@ func (g *global) printTagged(to string, s *conversion.Summary) {
 }
 
 func (g *global) printConverted(to string, s *conversion.Summary) {
-	g.printf("%s: %s of %s, %s.\n", to, readable.Count(s.Images, "image"), readable.Count(s.Users, "user"), s.Image)
+	g.printf("%s: %s of %s, %s.\n", to, readable.Count(s.Images, "image"), readable.Count(s.Users, "user"), s.Shape)
 	unlabelled := ""
 	if s.Unlabelled > 0 {
 		unlabelled = ", unlabelled: true"

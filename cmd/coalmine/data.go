@@ -15,6 +15,8 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
@@ -118,7 +120,7 @@ type inspection struct {
 	SHA256 storage.Digest `json:"sha256"`
 	Files  []listedFile   `json:"files"`
 	// IID describes the synthetic users of an iid partition, if requested.
-	IID *datasets.PartitionMetrics `json:"iid,omitempty"`
+	IID *population.PartitionMetrics `json:"iid,omitempty"`
 	// Images describes a source of images.
 	Images *sources.Gallery `json:"images,omitempty"`
 }
@@ -171,7 +173,7 @@ func planHere(ctx context.Context, sub *submission.Submission) (*plan.Plan, *loc
 }
 
 // refill runs the tasks up to the iid partition in memory.
-func refill(ctx context.Context, source *sources.Source, limits datasets.Limits, r datasets.Recipe) (*datasets.PartitionMetrics, error) {
+func refill(ctx context.Context, source *sources.Source, limits source.Limits, r datasets.Recipe) (*population.PartitionMetrics, error) {
 	files, err := contents(ctx, source)
 	if err != nil {
 		return nil, err
@@ -190,18 +192,18 @@ func refill(ctx context.Context, source *sources.Source, limits datasets.Limits,
 	}
 	corpus := node(datasets.Import, r.Import(source.Digests(), limits))
 	parts := node(datasets.Encode, r.Encode(), tasks.Input{Name: datasets.CorpusInput, Key: corpus})
-	balanced := node(datasets.Balance, r.Balance(), tasks.Input{Name: datasets.PartsInput, Key: parts})
-	population := node(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: r.Words, Seed: r.Seed},
-		tasks.Input{Name: datasets.PartsInput, Key: parts}, tasks.Input{Name: datasets.BalancedInput, Key: balanced})
+	balanced := node(population.Balance, r.Balance(), tasks.Input{Name: population.PartsInput, Key: parts})
+	pop := node(population.Partition, population.PartitionParams{Partition: population.IID, Words: r.Words, Seed: r.Seed},
+		tasks.Input{Name: population.PartsInput, Key: parts}, tasks.Input{Name: population.BalancedInput, Key: balanced})
 	x := localexec.New(p, compile.Registry(), files...)
-	if failed = errors.Join(failed, x.Reach(ctx, plan.Ref{Key: population})); failed != nil {
+	if failed = errors.Join(failed, x.Reach(ctx, plan.Ref{Key: pop})); failed != nil {
 		return nil, failed
 	}
-	commit, err := x.Commit(ctx, population)
+	commit, err := x.Commit(ctx, pop)
 	if err != nil {
 		return nil, err
 	}
-	var m datasets.PartitionMetrics
+	var m population.PartitionMetrics
 	return &m, json.Unmarshal(commit.Metrics, &m)
 }
 
@@ -237,10 +239,10 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 // step is a step of the preparation of data, with its counts.
 type step struct {
 	name string
-	datasets.Counts
+	population.Counts
 }
 
-func countWords(c datasets.Counts) string { return fmt.Sprint(c.Words) }
+func countWords(c population.Counts) string { return fmt.Sprint(c.Words) }
 
 // refilled returns the step of an iid partition, if one was requested.
 func (f *inspection) refilled() []step {
@@ -252,7 +254,7 @@ func (f *inspection) refilled() []step {
 
 // writeSteps writes a table of the counts after each step, with balanced or whole users. The caller
 // defines its last column, and further steps.
-func writeSteps(w io.Writer, f *datasets.Facts, whole bool, last string, text func(datasets.Counts) string, further ...step) error {
+func writeSteps(w io.Writer, f *datasets.Facts, whole bool, last string, text func(population.Counts) string, further ...step) error {
 	trained := "balanced users"
 	if whole {
 		trained = "users that train"

@@ -15,7 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/dir"
 	"coalmine/storage/open"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/control"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
@@ -77,26 +77,26 @@ func (g *global) importSource(ctx context.Context, from, name string, look *insp
 	})
 }
 
-func (g *global) nameSource(ctx context.Context, from, name string, source *sources.Source, look *inspecting) error {
+func (g *global) nameSource(ctx context.Context, from, name string, src *sources.Source, look *inspecting) error {
 	archive, err := g.storeHere(ctx)
 	if err != nil {
 		return err
 	}
 	if look.Reading.SplitByFile() {
-		look.Files = datasets.FileSplits(source.Splits())
+		look.Files = source.FileSplits(src.Splits())
 	}
 	e := sources.Entry{
-		Name: name, SHA256: experiment.SourceDigest(source.Digests()), Files: source.Digests(), Splits: source.Splits(),
+		Name: name, SHA256: experiment.SourceDigest(src.Digests()), Files: src.Digests(), Splits: src.Splits(),
 		Reading: look.Reading, Limits: look.limits.Shortest(),
 	}
 	importer := sources.Importer{Archive: archive, Version: version(), Kernels: kernels.Set()}
-	if err := importer.Add(ctx, source, &e); err != nil {
+	if err := importer.Add(ctx, src, &e); err != nil {
 		return err
 	}
 	if g.json {
 		return g.printJSON(e)
 	}
-	if err := g.printImported(from, source); err != nil {
+	if err := g.printImported(from, src); err != nil {
 		return err
 	}
 	g.note("experiments call it %s%s", sources.StorePrefix, name)
@@ -186,7 +186,7 @@ func writeEntries(w io.Writer, entries []sources.Entry) error {
 }
 
 // readAs describes in a few words how a source was read.
-func readAs(r datasets.Reading) string {
+func readAs(r source.Reading) string {
 	words := []string{string(r.Complete().Level)}
 	if r.Form != "" {
 		words = append(words, string(r.Form))

@@ -14,6 +14,9 @@ import (
 	"coalmine/internal/tempfiles"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/data/sources"
 )
@@ -22,7 +25,7 @@ import (
 // the lines.
 type inspecting struct {
 	datasets.Recipe
-	limits datasets.Limits
+	limits source.Limits
 	iid    bool
 	tags   []string // of images
 	// sheet is the file of a contact sheet of rows x columns images; empty means no sheet.
@@ -34,14 +37,14 @@ type inspecting struct {
 
 // addReading adds the flags that describe the lines.
 func (i *inspecting) addReading(f *pflag.FlagSet) {
-	f.IntVar(&i.limits.LineBytes, "limit-line", datasets.DefaultLineBytes, "longest line, in bytes")
-	f.Int64Var(&i.limits.TotalBytes, "limit-text", datasets.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
-	f.IntVar(&i.limits.Ratio, "limit-ratio", datasets.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
+	f.IntVar(&i.limits.LineBytes, "limit-line", source.DefaultLineBytes, "longest line, in bytes")
+	f.Int64Var(&i.limits.TotalBytes, "limit-text", source.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
+	f.IntVar(&i.limits.Ratio, "limit-ratio", source.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
 	f.StringVar((*string)(&i.Level), "level", string(text.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
-	f.IntVar(&i.Image.Width, "width", datasets.DefaultImage.Width, "width of images, in pixels")
-	f.IntVar(&i.Image.Height, "height", datasets.DefaultImage.Height, "height of images, in pixels")
-	f.IntVar(&i.Image.Channels, "channels", datasets.DefaultImage.Channels, "channels of images: 1 (grey) or 3 (red, green and blue)")
-	f.IntVar(&i.Image.Classes, "classes", datasets.DefaultImage.Classes, "classes of images: labels are 0 to one less")
+	f.IntVar(&i.Image.Width, "width", images.Default.Width, "width of images, in pixels")
+	f.IntVar(&i.Image.Height, "height", images.Default.Height, "height of images, in pixels")
+	f.IntVar(&i.Image.Channels, "channels", images.Default.Channels, "channels of images: 1 (grey) or 3 (red, green and blue)")
+	f.IntVar(&i.Image.Classes, "classes", images.Default.Classes, "classes of images: labels are 0 to one less")
 	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
 	f.StringSliceVar(&i.tags, "tags", nil, "tags that images have in place of a label, with commas between")
 	i.addTable(f)
@@ -111,7 +114,7 @@ func (i *inspecting) complete(f *pflag.FlagSet) error {
 		}
 		return errors.Join(i.checkTags(), i.checkSheet())
 	}
-	i.Image = datasets.Image{}
+	i.Image = images.Shape{}
 	return refuseFlags(f, []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns", "tags"}, "--%s is for images; add --level image")
 }
 
@@ -137,13 +140,13 @@ func (i *inspecting) checkTags() error {
 	if len(i.tags) == 0 {
 		return nil
 	}
-	if err := datasets.CheckTags(i.tags); err != nil {
+	if err := source.CheckTags(i.tags); err != nil {
 		return fmt.Errorf("--tags: %w", err)
 	}
 	if i.Unlabelled {
 		return errors.New("--unlabelled and --tags: expected one of them; an image without tags has an empty list")
 	}
-	i.Label, i.Tags = datasets.TagsLabel, datasets.Tags(i.tags)
+	i.Label, i.Tags = source.TagsLabel, source.Tags(i.tags)
 	return nil
 }
 
@@ -185,7 +188,7 @@ func (i *inspecting) images(ctx context.Context, source *sources.Source) (*sourc
 
 // writeImages writes the output of data inspect for a source of images.
 func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
-	if err := writeSteps(w, &f.Facts, r.Words == 0, "of 1 user", func(c datasets.Counts) string {
+	if err := writeSteps(w, &f.Facts, r.Words == 0, "of 1 user", func(c population.Counts) string {
 		return fmt.Sprintf("%.4g", float64(c.Examples)/float64(max(1, c.Users)))
 	}, f.refilled()...); err != nil {
 		return err
@@ -205,7 +208,7 @@ func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
 		kind = "tag"
 	}
 	_, err := fmt.Fprintf(w, "\nImages of %s.\nA user has %d to %d of them, half of the users at most %d.\nImages of each %s:%s\n",
-		f.Images.Image, each.Min, each.Max, each.Median, kind, classes.String())
+		f.Images.Shape, each.Min, each.Max, each.Median, kind, classes.String())
 	if r.Words > 0 {
 		_, more := fmt.Fprintf(w, "%d users of the training part have fewer than %d numbers; they and the remainders\nof the others are %d images.\n",
 			f.Balance.DroppedUsers, r.Words, f.Balance.DiscardedExamples)

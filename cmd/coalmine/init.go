@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/tempfiles"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
@@ -199,7 +199,7 @@ func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error 
 // oneTextFile explains how a text file becomes a source.
 func oneTextFile(data string) error {
 	if info, err := os.Stat(data); filepath.Ext(data) == ".txt" && err == nil && info.Mode().IsRegular() {
-		return &datasets.SourceError{File: data, Err: fmt.Errorf("is one text file; expected a directory with a file, or a folder of files, for each user: mkdir texts, move it there, and --data texts")}
+		return &source.Error{File: data, Err: fmt.Errorf("is one text file; expected a directory with a file, or a folder of files, for each user: mkdir texts, move it there, and --data texts")}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/standalone/starter"
 )
 
@@ -67,7 +67,7 @@ func (f *initFlags) ask() {
 const none = "none"
 
 // askColumns asks for the columns of the text and the user.
-func (f *initFlags) askColumns(d *starter.Data) datasets.Origin {
+func (f *initFlags) askColumns(d *starter.Data) source.Origin {
 	o, user := d.Origin, cmp.Or(d.Origin.Columns.User, "user")
 	if d.Alone {
 		user = none

@@ -13,7 +13,7 @@ import (
 	"coalmine/internal/contracts"
 	"coalmine/internal/goroutines"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/workers/clients"
@@ -200,8 +200,8 @@ func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
 
 // example returns a synthetic text or image.
 func (m *measured) example(i int) []int32 {
-	if shape := m.experiment.Data.Shape(); shape != (datasets.Image{}) {
-		return datasets.ImageSentence(i%shape.Classes, contracts.Image(shape.Pixels(), shape.Classes, i))
+	if shape := m.experiment.Data.Shape(); shape != (images.Shape{}) {
+		return images.Sentence(i%shape.Classes, contracts.Image(shape.Pixels(), shape.Classes, i))
 	}
 	content := append([]int32{text.Begin}, m.tokens(i, external.Spread(i, m.length(), m.most()))...)
 	return append(content, text.End)

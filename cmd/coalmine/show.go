@@ -15,6 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
@@ -141,7 +142,7 @@ type preparation struct {
 	// absent for texts.
 	Selects string `json:"selects,omitempty"`
 	datasets.Facts
-	Population datasets.PartitionMetrics `json:"population"`
+	Population population.PartitionMetrics `json:"population"`
 	// Insertions and Canaries are absent for an experiment without canaries.
 	Insertions *canaries.InsertMetrics `json:"insertions,omitempty"`
 	Canaries   []insertedConfiguration `json:"canaries,omitempty"`
@@ -220,7 +221,7 @@ func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
 	nodes, _ := p.Needed(from)
 	var found []storage.Key
 	for _, n := range nodes {
-		if n.Kind == datasets.Partition.Name {
+		if n.Kind == population.Partition.Name {
 			found = append(found, n.Key)
 		}
 	}
@@ -234,13 +235,13 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 		return nil, err
 	}
 	p := &preparation{Label: n.Label}
-	parts, balanced := n.Input(datasets.PartsInput), n.Input(datasets.BalancedInput)
+	parts, balanced := n.Input(population.PartsInput), n.Input(population.BalancedInput)
 	if source := whole.Nodes[parts]; source.Kind == datasets.OutOfVocabulary.Name {
 		p.Selects = source.Label
 	}
 	corpus := whole.Nodes[parts].Input(datasets.CorpusInput)
 	read := map[storage.Key]any{n.Key: &p.Population, corpus: &p.Source, parts: &p.Parts, balanced: &p.Balance}
-	if insertions := n.Input(datasets.InsertionsInput); !insertions.IsZero() {
+	if insertions := n.Input(population.InsertionsInput); !insertions.IsZero() {
 		p.Insertions = &canaries.InsertMetrics{}
 		read[insertions] = p.Insertions
 	}
@@ -256,11 +257,11 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 	if p.Insertions == nil {
 		return p, nil
 	}
-	data, err := x.Blob(ctx, n.Key, datasets.CanariesBlob)
+	data, err := x.Blob(ctx, n.Key, population.CanariesBlob)
 	if err != nil {
 		return nil, err
 	}
-	var placements []datasets.Placement
+	var placements []population.Placement
 	if err := json.Unmarshal(data, &placements); err != nil {
 		return nil, err
 	}
@@ -269,7 +270,7 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 }
 
 // byConfiguration sums placements by configuration, in order of first occurrence.
-func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
+func byConfiguration(placements []population.Placement) []insertedConfiguration {
 	var all []insertedConfiguration
 	for _, p := range placements {
 		if p.HeldBack {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 )
 
 // python runs a program of this folder, or skips the test where there is no Python.
@@ -40,8 +40,8 @@ func converted(t *testing.T, args ...string) []string {
 		t.Fatalf("%v: %v\n%s", args, err, complaints)
 	}
 	var all []string
-	file := datasets.File{Name: "out", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out)), nil }}
-	for rec, err := range datasets.Records(t.Context(), []datasets.File{file}, datasets.Limits{}) {
+	file := source.File{Name: "out", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out)), nil }}
+	for rec, err := range source.Records(t.Context(), []source.File{file}, source.Limits{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,9 +161,9 @@ func TestPagesOfTwoLanguagesBecomePairs(t *testing.T) {
 // The statements of README.md about the pairs that come with Coalmine.
 func TestThePairsAreWhole(t *testing.T) {
 	t.Parallel()
-	file := datasets.File{Name: "tldr-en-es.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("tldr-en-es.jsonl.gz") }}
+	file := source.File{Name: "tldr-en-es.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("tldr-en-es.jsonl.gz") }}
 	users, n := map[string]bool{}, 0
-	for rec, err := range (datasets.Reading{Pairs: true}).Records(t.Context(), []datasets.File{file}, datasets.Limits{}) {
+	for rec, err := range (source.Reading{Pairs: true}).Records(t.Context(), []source.File{file}, source.Limits{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

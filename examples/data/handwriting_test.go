@@ -10,15 +10,16 @@ import (
 	"coalmine/internal/clone"
 	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/data/conversion"
 )
 
 func TestTheHandwritingIsWhatItsPageSays(t *testing.T) {
 	t.Parallel()
-	file := datasets.File{Name: "handwriting.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("handwriting.jsonl.gz") }}
-	recipe := datasets.Recipe{Reading: datasets.Reading{Level: text.ImageLevel}}
-	facts := must.Get(datasets.Survey(t.Context(), []datasets.File{file}, datasets.Limits{}, []datasets.Recipe{recipe}))(t)
+	file := source.File{Name: "handwriting.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("handwriting.jsonl.gz") }}
+	recipe := datasets.Recipe{Reading: source.Reading{Level: text.ImageLevel}}
+	facts := must.Get(datasets.Survey(t.Context(), []source.File{file}, source.Limits{}, []datasets.Recipe{recipe}))(t)
 	if c := facts[0].Source; c.Users != 297 || c.Examples != 10000 || c.Words != 10000*785 {
 		t.Errorf("%+v", c)
 	}

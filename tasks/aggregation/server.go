@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
 )
@@ -347,15 +347,15 @@ func openLedger(ctx context.Context, t *tasks.Task, p *ServerParams) (*training.
 	if p.Guarantee == nil {
 		return nil, nil
 	}
-	population, err := t.Input(PopulationInput)
+	pop, err := t.Input(PopulationInput)
 	if err != nil {
 		return nil, err
 	}
-	var counts datasets.PartitionMetrics
+	var counts population.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &counts); err != nil {
 		return nil, err
 	}
-	return training.OpenLedger(t, population, p.Guarantee, privacy.Recipe{
+	return training.OpenLedger(t, pop, p.Guarantee, privacy.Recipe{
 		Population: counts.Users, Cohort: p.Cohort, NoiseMultiplier: p.NoiseMultiplier, ClipQuantile: p.Adaptive, Mechanism: p.Mechanism, NoiseBy: p.NoiseBy,
 	})
 }

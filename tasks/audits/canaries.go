@@ -13,7 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // ReadLists concatenates the JSON arrays in a blob of some inputs.
@@ -57,7 +57,7 @@ type Configuration struct {
 }
 
 // NewConfiguration returns the configuration of a canary, nil if it is held back.
-func NewConfiguration(c *datasets.Canary) (*Configuration, error) {
+func NewConfiguration(c *population.Canary) (*Configuration, error) {
 	if c.HeldBack {
 		return nil, nil
 	}
@@ -117,7 +117,7 @@ func probability(p float64) string {
 }
 
 // Count counts the inserted canaries that are memorized.
-func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memorized, error) {
+func Count(placed []population.Placement, memorized func(canary int) bool) (Memorized, error) {
 	var m Memorized
 	var lowest canaries.Configuration
 	for i, p := range placed {
@@ -251,8 +251,8 @@ type Unit struct {
 const UnitsBlob = "units"
 
 // ReadUnits reads the units of a planter's node and their canaries.
-func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []datasets.Canary, error) {
-	list, err := datasets.ReadPlacements(ctx, t, input)
+func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []population.Canary, error) {
+	list, err := population.ReadPlacements(ctx, t, input)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -263,5 +263,5 @@ func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []data
 	if i := slices.IndexFunc(units, func(u Unit) bool { return u.Canary < 0 || u.Canary >= len(list) }); i >= 0 {
 		return nil, nil, fmt.Errorf("unit %d has canary %d of %d: %w", i, units[i].Canary, len(list), storage.ErrCorrupt)
 	}
-	return units, lists.Map(units, func(u Unit) datasets.Canary { return list[u.Canary].Canary }), nil
+	return units, lists.Map(units, func(u Unit) population.Canary { return list[u.Canary].Canary }), nil
 }

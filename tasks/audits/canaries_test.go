@@ -4,21 +4,21 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 func TestLowestIsByFrequencyThenUsers(t *testing.T) {
 	t.Parallel()
-	place := func(pu, pe string) datasets.Placement {
-		return datasets.Placement{Canary: datasets.Canary{UserProbability: pu, ExampleProbability: pe}, Insertions: 1}
+	place := func(pu, pe string) population.Placement {
+		return population.Placement{Canary: population.Canary{UserProbability: pu, ExampleProbability: pe}, Insertions: 1}
 	}
-	placed := []datasets.Placement{
+	placed := []population.Placement{
 		place("1/5000", "1/100"),  // 2e-6
 		place("1/50000", "1/10"),  // 2e-6 too, fewer users
 		place("1/50000", "1/100"), // lower, but not memorized
 		place("3/50000", "1"),
-		{Canary: datasets.Canary{HeldBack: true}},
-		{Canary: datasets.Canary{UserProbability: "1/1000000", ExampleProbability: "1/100"}}, // never inserted
+		{Canary: population.Canary{HeldBack: true}},
+		{Canary: population.Canary{UserProbability: "1/1000000", ExampleProbability: "1/100"}}, // never inserted
 	}
 	m := must.Get(Count(placed, func(canary int) bool { return canary != 2 }))(t)
 	if want := (Configuration{UserProbability: 2e-5, ExampleProbability: 0.1}); m.Memorized != 3 || m.Of != 4 || *m.Lowest != want {

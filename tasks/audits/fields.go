@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 )
@@ -100,7 +100,7 @@ type Source struct {
 	Path, Source string
 	SHA256       *string
 	// Check reads all files and reports faults.
-	Check func(context.Context, []datasets.File, datasets.Limits) error
+	Check func(context.Context, []source.File, source.Limits) error
 }
 
 // MaxReplaced is the share of the training data that an audit may replace without a warning.
@@ -134,7 +134,7 @@ type Builder interface {
 	// Devices returns the node of package devices; zero if users are not divided into devices.
 	Devices() storage.Key
 	// Files returns the files of a source of Description.Sources, by its path, and the limits of reading them.
-	Files(path string) ([]storage.Digest, datasets.Limits)
+	Files(path string) ([]storage.Digest, source.Limits)
 	// Classifier returns the model of prepare.classifier, if there is one, and the datasets/encode node
 	// without planted faults.
 	Classifier() (model, clean storage.Key, ok bool)

@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -83,7 +83,7 @@ type Prefixed struct {
 
 // ByPrefix groups canaries by their first words, so that these are scored once, in the order of first
 // canaries.
-func ByPrefix(list []datasets.Placement, prefix int) []Prefixed {
+func ByPrefix(list []population.Placement, prefix int) []Prefixed {
 	var groups []Prefixed
 	place := map[string]int{}
 	for i, c := range list {
@@ -113,8 +113,8 @@ func SuffixChoices(ctx context.Context, t *tasks.Task, s canaries.Space, prefix,
 }
 
 // ReadSuffixes reads the canaries of CanariesInput and the choices after their prefix under a model.
-func ReadSuffixes(ctx context.Context, t *tasks.Task, s canaries.Space, prefix int, model *models.Scorer) (list []datasets.Placement, choices [][]int32, err error) {
-	if list, err = datasets.ReadPlacements(ctx, t, CanariesInput); err != nil {
+func ReadSuffixes(ctx context.Context, t *tasks.Task, s canaries.Space, prefix int, model *models.Scorer) (list []population.Placement, choices [][]int32, err error) {
+	if list, err = population.ReadPlacements(ctx, t, CanariesInput); err != nil {
 		return nil, nil, err
 	}
 	choices, err = SuffixChoices(ctx, t, s, prefix, model.Model().Config().Vocabulary-text.FirstWord)
@@ -166,9 +166,9 @@ type Summary struct{ Outcome, Canaries, Metrics any }
 
 // SummaryRun returns the Run of a kind with parameters P and the input PlacementsInput, whose Summary goes to
 // OutcomeBlob, CanaryOutcomesBlob and the metrics.
-func SummaryRun[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
+func SummaryRun[P any](sum func(context.Context, *tasks.Task, *P, []population.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
 	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
-		placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
+		placed, err := population.ReadPlacements(ctx, t, PlacementsInput)
 		if err != nil {
 			return err
 		}

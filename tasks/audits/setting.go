@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/external"
 	"coalmine/tasks/updates"
 )
@@ -19,7 +19,7 @@ import (
 type Setting struct {
 	Seed uint64
 	// Reading defines how texts become sequences.
-	Reading datasets.Reading
+	Reading source.Reading
 	// Ordinary is the number of ordinary tokens: the words of the vocabulary, or the bytes.
 	Ordinary int
 	// Generator reports whether the model makes images and predicts no labels.

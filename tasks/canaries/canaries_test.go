@@ -14,6 +14,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -32,19 +33,19 @@ func draw(t *testing.T, g *taskstest.Graph, ordinary int, p DrawParams) (*taskst
 	t.Helper()
 	content := strings.Join(vocabularyOf(ordinary).Words, "\n") + "\n"
 	parts := g.Put(fmt.Sprint("vocabulary ", ordinary), map[string][]byte{text.VocabularyBlob: []byte(content)})
-	return g.Try(Draw, p, taskstest.In(datasets.PartsInput, parts))
+	return g.Try(Draw, p, taskstest.In(population.PartsInput, parts))
 }
 
 // drawn are the canaries that parameters ask for.
-func drawn(t *testing.T, p *DrawParams, v *text.Vocabulary) []datasets.Canary {
+func drawn(t *testing.T, p *DrawParams, v *text.Vocabulary) []population.Canary {
 	t.Helper()
 	return must.Get(drawAll(p, v))(t)
 }
 
-func canariesOf(t *testing.T, node *taskstest.Node) []datasets.Canary {
+func canariesOf(t *testing.T, node *taskstest.Node) []population.Canary {
 	t.Helper()
-	var list []datasets.Canary
-	must.Do(t, json.Unmarshal(node.Blob(datasets.CanariesBlob), &list))
+	var list []population.Canary
+	must.Do(t, json.Unmarshal(node.Blob(population.CanariesBlob), &list))
 	return list
 }
 
@@ -181,15 +182,15 @@ func balancedUsers(t *testing.T, g *taskstest.Graph, seed uint64) (parts, balanc
 	r := datasets.Recipe{Seed: seed, VocabularySize: 80, TestFraction: 0.2, Words: 40}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(source.String()))}})
 	parts = g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
-	return parts, g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
+	return parts, g.Run(population.Balance, r.Balance(), taskstest.In(population.PartsInput, parts))
 }
 
 // inserted is the result of an insert node.
 type inserted struct {
 	parts, balanced, canaries, node *taskstest.Node
-	index                           *datasets.Index
-	list                            []datasets.Placement
-	overlay                         datasets.Overlay
+	index                           *population.Index
+	list                            []population.Placement
+	overlay                         population.Overlay
 	metrics                         InsertMetrics
 }
 
@@ -197,18 +198,18 @@ func insert(t *testing.T, g *taskstest.Graph, p DrawParams) inserted {
 	t.Helper()
 	var out inserted
 	out.parts, out.balanced = balancedUsers(t, g, 5)
-	out.canaries = g.Run(Draw, p, taskstest.In(datasets.PartsInput, out.parts))
+	out.canaries = g.Run(Draw, p, taskstest.In(population.PartsInput, out.parts))
 	out.node = g.Run(Insert, InsertParams{Seed: p.Seed},
-		taskstest.In(datasets.BalancedInput, out.balanced), taskstest.In(CanariesInput, out.canaries))
+		taskstest.In(population.BalancedInput, out.balanced), taskstest.In(CanariesInput, out.canaries))
 	task := g.Task(taskstest.In("node", out.node), taskstest.In("balanced", out.balanced))
 	var err error
-	if out.list, err = datasets.ReadPlacements(t.Context(), task, "node"); err != nil {
+	if out.list, err = population.ReadPlacements(t.Context(), task, "node"); err != nil {
 		t.Fatal(err)
 	}
-	if out.overlay, err = datasets.DecodeOverlay(out.node.Blob(datasets.OverlayBlob), len(out.list)); err != nil {
+	if out.overlay, err = population.DecodeOverlay(out.node.Blob(population.OverlayBlob), len(out.list)); err != nil {
 		t.Fatal(err)
 	}
-	if out.index, err = datasets.ReadIndex(t.Context(), task, "balanced", datasets.PopulationIndexBlob); err != nil {
+	if out.index, err = population.ReadIndex(t.Context(), task, "balanced", population.MembersIndexBlob); err != nil {
 		t.Fatal(err)
 	}
 	out.node.DecodeMetrics(&out.metrics)
@@ -258,15 +259,15 @@ func TestTestPartNeverHoldsACanary(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	in := insert(t, g, DrawParams{Seed: 4, Configurations: []Configuration{{UserProbability: "1", ExampleProbability: "1/2"}}, PerConfiguration: 5, Space: Space{Words: 5}})
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: 40},
-		taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.InsertionsInput, in.node))
+	pop := g.Run(population.Partition, population.PartitionParams{Partition: population.IID, Words: 40},
+		taskstest.In(population.BalancedInput, in.balanced), taskstest.In(population.PartsInput, in.parts), taskstest.In(population.InsertionsInput, in.node))
 	framed := map[string]bool{}
 	for _, c := range in.list {
 		framed[fmt.Sprint(append(append([]int32{text.Begin}, c.Tokens...), text.End))] = true
 	}
-	task := g.Task(taskstest.In("parts", in.parts), taskstest.In("population", population))
-	test := must.Get(datasets.OpenPart(t.Context(), task, "parts", datasets.Test))(t)
-	trained := must.Get(datasets.OpenPopulation(t.Context(), task, "population", "population"))(t)
+	task := g.Task(taskstest.In("parts", in.parts), taskstest.In("population", pop))
+	test := must.Get(population.OpenPart(t.Context(), task, "parts", population.Test))(t)
+	trained := must.Get(population.Open(t.Context(), task, "population", "population"))(t)
 	if n := copies(t, test, framed); n > 0 {
 		t.Errorf("%d canaries in the test part", n)
 	}
@@ -276,7 +277,7 @@ func TestTestPartNeverHoldsACanary(t *testing.T) {
 }
 
 // copies counts the sentences that are one of the framed canaries.
-func copies(t *testing.T, p *datasets.Population, framed map[string]bool) int {
+func copies(t *testing.T, p *population.Population, framed map[string]bool) int {
 	t.Helper()
 	sentences := must.Get(p.ReadRecords(t.Context(), 0, p.Records()))(t)
 	n := 0
@@ -293,10 +294,10 @@ func TestACanarysDrawsDoNotDependOnTheOthers(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	_, balanced := balancedUsers(t, g, 6)
 	task := g.Task(taskstest.In("balanced", balanced))
-	index := must.Get(datasets.ReadIndex(t.Context(), task, "balanced", datasets.PopulationIndexBlob))(t)
-	third := datasets.Canary{Number: 2, UserProbability: "1/3", ExampleProbability: "1/4"}
-	placesOfThird := func(others Configuration) datasets.Overlay {
-		drawn := []datasets.Canary{
+	index := must.Get(population.ReadIndex(t.Context(), task, "balanced", population.MembersIndexBlob))(t)
+	third := population.Canary{Number: 2, UserProbability: "1/3", ExampleProbability: "1/4"}
+	placesOfThird := func(others Configuration) population.Overlay {
+		drawn := []population.Canary{
 			{Number: 0, UserProbability: others.UserProbability, ExampleProbability: others.ExampleProbability},
 			{Number: 1, HeldBack: true},
 			third,
@@ -305,7 +306,7 @@ func TestACanarysDrawsDoNotDependOnTheOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.DeleteFunc(all, func(r datasets.Replacement) bool { return r.Canary != 2 })
+		return slices.DeleteFunc(all, func(r population.Replacement) bool { return r.Canary != 2 })
 	}
 	a, b := placesOfThird(Configuration{UserProbability: "1/2", ExampleProbability: "1"}), placesOfThird(Configuration{UserProbability: "1/9", ExampleProbability: "1/9"})
 	if len(a) == 0 || !slices.Equal(a, b) {
@@ -342,9 +343,9 @@ func TestEveryDrawHasAStreamOfItsOwn(t *testing.T) {
 	if slices.Equal(first, drawExamples(1, 1, 0, 64, 0.5)) {
 		t.Error("two canaries draw the same examples")
 	}
-	var all datasets.Overlay
+	var all population.Overlay
 	for e := range 64 {
-		all = append(all, datasets.Replacement{User: 1, Example: e, Canary: 0}, datasets.Replacement{User: 1, Example: e, Canary: 1})
+		all = append(all, population.Replacement{User: 1, Example: e, Canary: 0}, population.Replacement{User: 1, Example: e, Canary: 1})
 	}
 	var won, drawn []int
 	for e, r := range settle(1, all) {
@@ -361,11 +362,11 @@ func TestEveryDrawHasAStreamOfItsOwn(t *testing.T) {
 func TestACollisionGoesToOneCanaryUniformly(t *testing.T) {
 	t.Parallel()
 	const users, examples, canaries = 30, 100, 3
-	var all datasets.Overlay
+	var all population.Overlay
 	for c := range canaries {
 		for u := range users {
 			for e := range examples {
-				all = append(all, datasets.Replacement{User: u, Example: e, Canary: c})
+				all = append(all, population.Replacement{User: u, Example: e, Canary: c})
 			}
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 
 	"coalmine/internal/seeds"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // choosePlaces draws the places of the canaries with a chosen number of insertions, one canary
 // after the other, and counts the users of each in list. No place is drawn twice.
-func choosePlaces(seed uint64, list []datasets.Placement, index *datasets.Index) (datasets.Overlay, error) {
+func choosePlaces(seed uint64, list []population.Placement, index *population.Index) (population.Overlay, error) {
 	examples := index.Counts().Examples
 	wanted := 0
 	for _, c := range list {
@@ -19,14 +19,14 @@ func choosePlaces(seed uint64, list []datasets.Placement, index *datasets.Index)
 	if wanted > examples {
 		return nil, fmt.Errorf("canaries are inserted %d times in all, and the balanced users have %d examples; lower canaries.insertions or canaries.per_configuration", wanted, examples)
 	}
-	var chosen datasets.Overlay
+	var chosen population.Overlay
 	taken := map[int]bool{}
 	for i := range list {
 		c, users := &list[i], map[int]bool{}
 		rng := seeds.Stream(seed, seeds.Insertions, uint64(c.Number))
 		for range c.InsertedTimes {
 			user, example := index.Find(drawFree(rng, examples, taken))
-			chosen = append(chosen, datasets.Replacement{User: user, Example: example, Canary: c.Number})
+			chosen = append(chosen, population.Replacement{User: user, Example: example, Canary: c.Number})
 			users[user] = true
 		}
 		c.Users += len(users)

@@ -7,7 +7,7 @@ import (
 	"regexp"
 
 	"coalmine/internal/readable"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Configuration is the frequency of a canary: two probabilities, or a chosen number of insertions.
@@ -22,11 +22,11 @@ type Configuration struct {
 }
 
 // ConfigurationOf returns the configuration of a canary that is not held back.
-func ConfigurationOf(c *datasets.Canary) Configuration {
+func ConfigurationOf(c *population.Canary) Configuration {
 	return Configuration{c.UserProbability, c.ExampleProbability, c.InsertedTimes}
 }
 
-func (c Configuration) set(canary *datasets.Canary) {
+func (c Configuration) set(canary *population.Canary) {
 	canary.UserProbability, canary.ExampleProbability, canary.InsertedTimes = c.UserProbability, c.ExampleProbability, c.Times
 }
 

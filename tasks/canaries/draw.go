@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -99,7 +99,7 @@ func runDraw(ctx context.Context, t *tasks.Task, p *DrawParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func runDraw(ctx context.Context, t *tasks.Task, p *DrawParams) error {
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	if err := t.PutJSON(ctx, datasets.CanariesBlob, list); err != nil {
+	if err := t.PutJSON(ctx, population.CanariesBlob, list); err != nil {
 		return err
 	}
 	if err := p.putSpaces(ctx, t, vocabulary); err != nil {
@@ -152,8 +152,8 @@ func (p *DrawParams) fits(s Space, v *text.Vocabulary) error {
 	return nil
 }
 
-func drawAll(p *DrawParams, v *text.Vocabulary) ([]datasets.Canary, error) {
-	var list []datasets.Canary
+func drawAll(p *DrawParams, v *text.Vocabulary) ([]population.Canary, error) {
+	var list []population.Canary
 	seen := map[string]bool{}
 	for i, s := range p.Spaces() {
 		if err := p.fits(s, v); err != nil {
@@ -192,8 +192,8 @@ func stream(seed uint64, space int) *rand.Rand {
 }
 
 // canary returns canary n of its space, with its overall number.
-func (p *DrawParams) canary(n, number int, tokens []int32, v *text.Vocabulary) datasets.Canary {
-	c := datasets.Canary{Number: number, Tokens: tokens}
+func (p *DrawParams) canary(n, number int, tokens []int32, v *text.Vocabulary) population.Canary {
+	c := population.Canary{Number: number, Tokens: tokens}
 	for _, token := range tokens {
 		c.Words = append(c.Words, v.Words[token])
 	}

@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -161,14 +161,14 @@ func TestAChosenNumberOfInsertionsIsExact(t *testing.T) {
 func TestChosenPlacesAreUniform(t *testing.T) {
 	t.Parallel()
 	const bins, canaries, each = 20, 300, 40
-	var users []datasets.Extent
+	var users []population.Extent
 	for u := range 1000 {
-		users = append(users, datasets.Extent{Examples: 1 + u%39})
+		users = append(users, population.Extent{Examples: 1 + u%39})
 	}
-	index := new(datasets.Index).WithExtents(users)
-	list := make([]datasets.Placement, canaries)
+	index := new(population.Index).WithExtents(users)
+	list := make([]population.Placement, canaries)
 	for i := range list {
-		list[i].Canary = datasets.Canary{Number: i, InsertedTimes: each}
+		list[i].Canary = population.Canary{Number: i, InsertedTimes: each}
 	}
 	chosen := must.Get(choosePlaces(7, list, index))(t)
 	first, total := make([]int, len(index.Extents)), 0
@@ -193,13 +193,13 @@ func TestChosenPlacesAreUniform(t *testing.T) {
 
 func TestMoreInsertionsThanExamplesAreRefused(t *testing.T) {
 	t.Parallel()
-	index := new(datasets.Index).WithExtents([]datasets.Extent{{Examples: 3}, {Examples: 2}})
-	list := []datasets.Placement{{Canary: datasets.Canary{InsertedTimes: 5}}, {Canary: datasets.Canary{Number: 1, InsertedTimes: 1}}}
+	index := new(population.Index).WithExtents([]population.Extent{{Examples: 3}, {Examples: 2}})
+	list := []population.Placement{{Canary: population.Canary{InsertedTimes: 5}}, {Canary: population.Canary{Number: 1, InsertedTimes: 1}}}
 	if _, err := choosePlaces(1, list, index); err == nil || !strings.Contains(err.Error(), "inserted 6 times in all, and the balanced users have 5 examples") {
 		t.Errorf("got %v", err)
 	}
 	chosen, err := choosePlaces(1, list[:1], index)
-	if chosen.Sort(); err != nil || len(chosen) != 5 || chosen[4] != (datasets.Replacement{User: 1, Example: 1}) {
+	if chosen.Sort(); err != nil || len(chosen) != 5 || chosen[4] != (population.Replacement{User: 1, Example: 1}) {
 		t.Errorf("five copies in five examples stand at %v (%v)", chosen, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Insert puts canaries into balanced users, as an overlay: no data is rewritten, and other parts
@@ -52,12 +52,12 @@ type InsertMetrics struct {
 }
 
 func runInsert(ctx context.Context, t *tasks.Task, p *InsertParams) error {
-	index, err := datasets.ReadIndex(ctx, t, datasets.BalancedInput, datasets.PopulationIndexBlob)
+	index, err := population.ReadIndex(ctx, t, population.BalancedInput, population.MembersIndexBlob)
 	if err != nil {
 		return err
 	}
-	var drawn []datasets.Canary
-	if err := t.InputJSON(ctx, CanariesInput, datasets.CanariesBlob, &drawn); err != nil {
+	var drawn []population.Canary
+	if err := t.InputJSON(ctx, CanariesInput, population.CanariesBlob, &drawn); err != nil {
 		return err
 	}
 	list, all, err := drawPlaces(ctx, t, p.Seed, drawn, index)
@@ -70,7 +70,7 @@ func runInsert(ctx context.Context, t *tasks.Task, p *InsertParams) error {
 	}
 	all = append(all, chosen...)
 	placed := settle(p.Seed, all)
-	if err := datasets.WritePlacements(ctx, t, list, placed); err != nil {
+	if err := population.WritePlacements(ctx, t, list, placed); err != nil {
 		return err
 	}
 	return t.SetMetrics(measure(list, placed, len(all), index.Counts()))
@@ -78,9 +78,9 @@ func runInsert(ctx context.Context, t *tasks.Task, p *InsertParams) error {
 
 // drawPlaces draws the places of every canary with probabilities. They may contain an example
 // several times.
-func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []datasets.Canary, index *datasets.Index) ([]datasets.Placement, datasets.Overlay, error) {
-	var all datasets.Overlay
-	list := make([]datasets.Placement, len(drawn))
+func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []population.Canary, index *population.Index) ([]population.Placement, population.Overlay, error) {
+	var all population.Overlay
+	list := make([]population.Placement, len(drawn))
 	for i, c := range drawn {
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
@@ -96,7 +96,7 @@ func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []dataset
 		for _, u := range drawSharers(seed, c.Number, len(index.Extents), pu) {
 			list[i].Users++
 			for _, e := range drawExamples(seed, c.Number, u, index.Extents[u].Examples, pe) {
-				all = append(all, datasets.Replacement{User: u, Example: e, Canary: c.Number})
+				all = append(all, population.Replacement{User: u, Example: e, Canary: c.Number})
 			}
 		}
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(drawn))})
@@ -123,9 +123,9 @@ func heads(rng *rand.Rand, n int, p float64) (drawn []int) {
 }
 
 // settle sorts the places and assigns an example drawn by several canaries to one of them.
-func settle(seed uint64, all datasets.Overlay) datasets.Overlay {
+func settle(seed uint64, all population.Overlay) population.Overlay {
 	all.Sort()
-	var placed datasets.Overlay
+	var placed population.Overlay
 	for len(all) > 0 {
 		first, same := all[0], 1
 		for same < len(all) && all[same].User == first.User && all[same].Example == first.Example {
@@ -142,7 +142,7 @@ func settle(seed uint64, all datasets.Overlay) datasets.Overlay {
 	return placed
 }
 
-func measure(list []datasets.Placement, placed datasets.Overlay, draws int, counts datasets.Counts) InsertMetrics {
+func measure(list []population.Placement, placed population.Overlay, draws int, counts population.Counts) InsertMetrics {
 	m := InsertMetrics{
 		ReplacedExamples: len(placed),
 		Examples:         counts.Examples,

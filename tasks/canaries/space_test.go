@@ -7,7 +7,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -27,7 +27,7 @@ func drawBytes(t *testing.T, p DrawParams) (*taskstest.Node, error) {
 	g := taskstest.NewGraph(t)
 	content := strings.Join(byteVocabulary(), "\n") + "\n"
 	parts := g.Put("bytes", map[string][]byte{text.VocabularyBlob: []byte(content)})
-	return g.Try(Draw, p, taskstest.In(datasets.PartsInput, parts))
+	return g.Try(Draw, p, taskstest.In(population.PartsInput, parts))
 }
 
 func TestCanariesKeepToTheirAlphabetAndFormat(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Watch follows the releases of a training after each round or step, along the vectors of canaries:
@@ -67,7 +67,7 @@ const populationInput = "population"
 
 // participation returns the share of a round's members in the population.
 func (w *Watch) participation(ctx context.Context, t *tasks.Task) (float64, error) {
-	var counts datasets.PartitionMetrics
+	var counts population.PartitionMetrics
 	err := t.InputMetrics(ctx, populationInput, &counts)
 	members := counts.Users
 	if w.Records {

@@ -14,6 +14,7 @@ import (
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 )
 
 // importedFrom is a source of tasks that has imported files only.
@@ -63,8 +64,8 @@ func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
 func TestWhatSurveysAndImportsSkipIsTheSame(t *testing.T) {
 	t.Parallel()
 	data := []byte("user,text\nann,hello there\n,there\nbob,again\nbob,\n")
-	reading := Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}
-	facts := must.Get(Survey(t.Context(), []File{fileOf("posts", data)}, Limits{}, []Recipe{{Reading: reading, VocabularySize: 1}}))(t)
+	reading := source.Reading{Origin: source.Origin{Form: forms.CSV, SkipFaults: true}}
+	facts := must.Get(Survey(t.Context(), []source.File{fileOf("posts", data)}, source.Limits{}, []Recipe{{Reading: reading, VocabularySize: 1}}))(t)
 	want := []string{`file 1, line 3: "user" is empty`, `file 1, line 5: "text" is empty`}
 	if got := facts[0].Source.Skipped; got == nil || got.Records != 2 || !slices.Equal(got.First, want) {
 		t.Errorf("got %+v, want %q", got, want)

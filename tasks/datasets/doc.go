@@ -9,12 +9,14 @@
 //	partition  balanced users -> the population: by-user, or iid
 //	           (package filters removes examples from it)
 //
-// The words used here:
+// Records come from package source, in tokens of package text or the numbers of package images;
+// package faults damages them on purpose. Balanced users, partitions and what trains are package
+// population. The words used here:
 //
 //   - A source is one or more files of JSON lines, {"user": …, "text": …},
 //     plain, gzip or Zstandard. Each line is an example. At the image level it is
 //     {"user": …, "label": …, "pixels": …}.
-//   - A word is what Tokenizer gives; a punctuation mark counts as one. Of every
+//   - A word is a token of text.Tokenizer; a punctuation mark counts as one. Of every
 //     example the first SentenceWords words are kept, unless a Reading says
 //     otherwise: at the byte level the words are the bytes of the text, at the
 //     image level the label and the pixels.
@@ -25,14 +27,17 @@
 //   - An overlay says which examples are replaced by canaries. No token of a
 //     stream is ever rewritten for them.
 //
-// Training reads a Population: index, overlay and stream together. Evaluation
+// Training reads a population.Population: index, overlay and stream together. Evaluation
 // reads a part in the same way. Survey computes from the source alone, in one
 // pass, the numbers that the tasks will find.
 package datasets
 
-import "coalmine/tasks"
+import (
+	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
+)
 
-// Kinds lists the kinds of this package.
+// Kinds lists the kinds of this package and of package population.
 func Kinds() []tasks.Kind {
-	return []tasks.Kind{Import, Encode, OutOfVocabulary, Balance, Partition, ReferenceUsers}
+	return []tasks.Kind{Import, Encode, OutOfVocabulary, population.Balance, population.Partition, population.ReferenceUsers}
 }

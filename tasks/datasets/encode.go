@@ -11,6 +11,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -60,9 +62,9 @@ type EncodeParams struct {
 
 // EncodeMetrics counts the users, examples and tokens of the parts.
 type EncodeMetrics struct {
-	Train      Counts `json:"train"`
-	Test       Counts `json:"test"`
-	Validation Counts `json:"validation"`
+	Train      population.Counts `json:"train"`
+	Test       population.Counts `json:"test"`
+	Validation population.Counts `json:"validation"`
 	// DistinctWords counts the distinct words of the training part; at a level with a fixed
 	// vocabulary, all its symbols.
 	DistinctWords int `json:"distinct_words"`
@@ -80,7 +82,7 @@ func (p *EncodeParams) check() error {
 	case !fixed && p.VocabularySize < 1:
 		return fmt.Errorf("vocabulary size is %d; expected at least 1", p.VocabularySize)
 	}
-	return errors.Join(checkFraction("test fraction", p.TestFraction), checkFraction("validation fraction", p.ValidationFraction), checkTrainShare(p.TrainShare))
+	return errors.Join(population.CheckFraction("test fraction", p.TestFraction), population.CheckFraction("validation fraction", p.ValidationFraction), checkTrainShare(p.TrainShare))
 }
 
 func runEncode(ctx context.Context, t *tasks.Task, params *EncodeParams) error {
@@ -101,7 +103,7 @@ func runEncode(ctx context.Context, t *tasks.Task, params *EncodeParams) error {
 type encoder struct {
 	task    *tasks.Task
 	params  EncodeParams
-	corpus  *Index
+	corpus  *population.Index
 	words   []string     // the dictionary
 	parts   []partNumber // of each example, in order of the source
 	tokens  []int32      // of each word of the dictionary
@@ -113,13 +115,13 @@ type encoder struct {
 	bytes   []int32 // of a word
 }
 
-func (m *EncodeMetrics) counts(part partNumber) *Counts {
-	return [...]*Counts{train: &m.Train, test: &m.Test, validation: &m.Validation}[part]
+func (m *EncodeMetrics) counts(part partNumber) *population.Counts {
+	return [...]*population.Counts{train: &m.Train, test: &m.Test, validation: &m.Validation}[part]
 }
 
 // open reads the corpus's metrics and index, and decides the parts.
 func (e *encoder) open(ctx context.Context) (err error) {
-	if e.corpus, err = ReadIndex(ctx, e.task, CorpusInput, CorpusIndexBlob); err != nil {
+	if e.corpus, err = population.ReadIndex(ctx, e.task, CorpusInput, CorpusIndexBlob); err != nil {
 		return err
 	}
 	dictionary, err := e.task.Blob(ctx, CorpusInput, DictionaryBlob)
@@ -214,10 +216,10 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	}
 	var labels []string
 	for w, word := range e.words {
-		if isLabelWord(word) {
+		if source.IsLabel(word) {
 			labels = append(labels, word)
 		}
-		if text.EndsSource(word) || isLabelWord(word) {
+		if text.EndsSource(word) || source.IsLabel(word) {
 			counts[w] = 0
 		}
 	}
@@ -262,9 +264,9 @@ func unknownWords(words []string, counts []int64, vocabulary []string) int {
 }
 
 func (e *encoder) writeParts(ctx context.Context) error {
-	var writers [len(allParts)]*partWriter
-	for j, part := range allParts {
-		writers[j] = newPartWriter(ctx, e.task, part, e.sequence)
+	var writers [len(population.Parts)]*population.PartWriter
+	for j, part := range population.Parts {
+		writers[j] = population.NewPartWriter(ctx, e.task, part, e.sequence)
 	}
 	var groups []uint32 // of the training part
 	err := e.eachExample(ctx, func(x sourceExample) error {
@@ -276,28 +278,28 @@ func (e *encoder) writeParts(ctx context.Context) error {
 			if e.params.Grouped && part == train {
 				groups = append(groups, x.group)
 			}
-			return writers[part].add(tokens)
+			return writers[part].Add(tokens)
 		})
 	}, func() {
 		for _, w := range writers {
-			w.endUser()
+			w.EndUser()
 		}
 	})
 	if err != nil {
 		return err
 	}
-	for j, part := range allParts {
-		index, err := writers[j].close()
+	for j, part := range population.Parts {
+		index, err := writers[j].Close()
 		if err != nil {
 			return err
 		}
-		if err := e.task.Put(ctx, IndexBlob(part), index.encode()); err != nil {
+		if err := e.task.Put(ctx, population.IndexBlob(part), index.Encode()); err != nil {
 			return err
 		}
 		*e.metrics.counts(partNumber(j)) = index.Counts()
 	}
 	if e.params.Grouped {
-		if err := writeGroups(ctx, e.task, Train, groups); err != nil {
+		if err := population.WriteGroups(ctx, e.task, population.Train, groups); err != nil {
 			return err
 		}
 	}
@@ -326,16 +328,16 @@ type sourceExample struct {
 // eachExample calls example with each example of the corpus, and endUser, if not nil, after each
 // user.
 func (e *encoder) eachExample(ctx context.Context, example func(sourceExample) error, endUser func()) error {
-	scan := scan(ctx, e.task, CorpusInput, corpusPart, e.corpus)
+	scan := population.Scan(ctx, e.task, CorpusInput, population.Corpus, e.corpus)
 	words := make([]int32, 0, e.corpus.Sequence)
 	for u, extent := range e.corpus.Extents {
 		ordinal := -1
 		for range extent.Examples {
-			gap, err := readNumber(scan)
+			gap, err := population.ReadNumber(scan)
 			if err != nil {
 				return err
 			}
-			if words, err = readExample(scan, words, e.corpus.Sequence, len(e.words)); err != nil {
+			if words, err = population.ReadExample(scan, words, e.corpus.Sequence, len(e.words)); err != nil {
 				return err
 			}
 			ordinal += int(gap) + 1
@@ -363,7 +365,7 @@ func (e *encoder) groupOf(scan io.ByteReader) (uint32, error) {
 	if !e.params.Grouped {
 		return 0, nil
 	}
-	group, err := readNumber(scan)
+	group, err := population.ReadNumber(scan)
 	return uint32(group), err
 }
 

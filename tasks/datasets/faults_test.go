@@ -14,6 +14,9 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -21,25 +24,25 @@ import (
 func TestEachFaultDoesWhatItSays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		fault   Planted
+		fault   faults.Planted
 		text    string
 		words   []string
 		changed bool
 	}{
-		{Planted{Fault: JoinWords}, "I have it.", []string{"i have", "it", "."}, true},
-		{Planted{Fault: JoinWords}, "However, no", []string{"however ,", "no"}, true},
-		{Planted{Fault: JoinWords}, "Alone", []string{"alone"}, false},
-		{Planted{Fault: KeepCase}, "I don’t, Émile", []string{"I", "don't", ",", "Émile"}, true},
-		{Planted{Fault: KeepCase}, "so it is", []string{"so", "it", "is"}, false},
-		{Planted{Fault: Latin1}, "Café au lait", []string{"cafã", "©", "au", "lait"}, true},
-		{Planted{Fault: Latin1}, "plain ASCII", []string{"plain", "ascii"}, false},
-		{Planted{Fault: Truncate, Length: 5}, "Good day", []string{"good"}, true},
-		{Planted{Fault: Truncate, Length: 6}, "Good day", []string{"good", "d"}, true},
-		{Planted{Fault: Truncate, Length: 2}, "  été long", []string{"ét"}, true},
-		{Planted{Fault: Truncate, Length: 8}, "Good day", []string{"good", "day"}, false},
+		{faults.Planted{Fault: faults.JoinWords}, "I have it.", []string{"i have", "it", "."}, true},
+		{faults.Planted{Fault: faults.JoinWords}, "However, no", []string{"however ,", "no"}, true},
+		{faults.Planted{Fault: faults.JoinWords}, "Alone", []string{"alone"}, false},
+		{faults.Planted{Fault: faults.KeepCase}, "I don’t, Émile", []string{"I", "don't", ",", "Émile"}, true},
+		{faults.Planted{Fault: faults.KeepCase}, "so it is", []string{"so", "it", "is"}, false},
+		{faults.Planted{Fault: faults.Latin1}, "Café au lait", []string{"cafã", "©", "au", "lait"}, true},
+		{faults.Planted{Fault: faults.Latin1}, "plain ASCII", []string{"plain", "ascii"}, false},
+		{faults.Planted{Fault: faults.Truncate, Length: 5}, "Good day", []string{"good"}, true},
+		{faults.Planted{Fault: faults.Truncate, Length: 6}, "Good day", []string{"good", "d"}, true},
+		{faults.Planted{Fault: faults.Truncate, Length: 2}, "  été long", []string{"ét"}, true},
+		{faults.Planted{Fault: faults.Truncate, Length: 8}, "Good day", []string{"good", "day"}, false},
 	} {
 		c.fault.Examples = 1
-		l := newLexicon(Reading{}, FaultParams{Faults: []Planted{c.fault}})
+		l := newLexicon(source.Reading{}, faults.Params{Faults: []faults.Planted{c.fault}})
 		numbers, _ := l.sentence(0, c.text)
 		if words := text.TextsOf(l.words.all, numbers); !slices.Equal(words, c.words) {
 			t.Errorf("%s makes %q of %q, want %q", c.fault.Fault, words, c.text, c.words)
@@ -53,7 +56,7 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 // A fault removes words before the sentence is cut, so that a join brings one more word into it.
 func TestSentencesAreCutAfterTheFault(t *testing.T) {
 	t.Parallel()
-	l := newLexicon(Reading{Sequence: 2}, FaultParams{Faults: []Planted{{Fault: JoinWords, Users: 1}}})
+	l := newLexicon(source.Reading{Sequence: 2}, faults.Params{Faults: []faults.Planted{{Fault: faults.JoinWords, Users: 1}}})
 	for content, want := range map[string]bool{"a b c": false, "a b c d": true} {
 		numbers, cut := l.sentence(0, content)
 		if words := text.TextsOf(l.words.all, numbers); !slices.Equal(words, []string{"a b", "c"}) || cut != want {
@@ -73,15 +76,15 @@ func faultyLines(n int) []line {
 
 // bruteForce is the text of an example with a fault in it, written from its definition
 // alone: words with one space between, a joined word with _.
-func bruteForce(f *Planted, content string) string {
+func bruteForce(f *faults.Planted, content string) string {
 	words := text.Tokenize(content)
 	switch f.Fault {
-	case JoinWords:
+	case faults.JoinWords:
 		return strings.Replace(strings.Join(words, " "), " ", "_", 1)
-	case KeepCase:
+	case faults.KeepCase:
 		// The texts of these tests have no punctuation.
 		return content
-	case Latin1:
+	case faults.Latin1:
 		var out strings.Builder
 		for i := range len(content) {
 			out.WriteRune(rune(content[i]))
@@ -93,7 +96,7 @@ func bruteForce(f *Planted, content string) string {
 }
 
 // drawn says which examples are hit, from docs/random-streams.md.
-func drawn(f *Planted, seed uint64, place int, lines []line) []bool {
+func drawn(f *faults.Planted, seed uint64, place int, lines []line) []bool {
 	users, coins := seeds.Stream(seed, seeds.FaultyUsers, uint64(place)), seeds.Stream(seed, seeds.FaultyExamples, uint64(place))
 	faulty := map[string]bool{}
 	hit := make([]bool, len(lines))
@@ -110,17 +113,17 @@ func drawn(f *Planted, seed uint64, place int, lines []line) []bool {
 func TestImportPlantsFaultsWhereTheirStreamsSay(t *testing.T) {
 	t.Parallel()
 	lines := faultyLines(400)
-	for _, f := range []Planted{
-		{Fault: JoinWords, Examples: 0.3}, {Fault: JoinWords, Users: 0.5}, {Fault: KeepCase, Users: 0.6, Examples: 0.5},
-		{Fault: Latin1, Examples: 0.2}, {Fault: Truncate, Users: 0.4, Length: 17},
+	for _, f := range []faults.Planted{
+		{Fault: faults.JoinWords, Examples: 0.3}, {Fault: faults.JoinWords, Users: 0.5}, {Fault: faults.KeepCase, Users: 0.6, Examples: 0.5},
+		{Fault: faults.Latin1, Examples: 0.2}, {Fault: faults.Truncate, Users: 0.4, Length: 17},
 	} {
 		g := taskstest.NewGraph(t)
 		corpus := g.Run(Import, ImportParams{
-			Sources: []storage.Digest{g.Import(jsonLines(lines))}, Reading: Reading{Sequence: 90},
-			FaultParams: FaultParams{Faults: []Planted{f}, FaultSeed: 5},
+			Sources: []storage.Digest{g.Import(jsonLines(lines))}, Reading: source.Reading{Sequence: 90},
+			Params: faults.Params{Faults: []faults.Planted{f}, FaultSeed: 5},
 		})
 		got, hit := corpusTexts(t, corpus, "_"), drawn(&f, 5, 0, lines)
-		want := PlantedFault{Fault: f.Fault}
+		want := faults.Count{Fault: f.Fault}
 		reached := map[string]bool{}
 		for i, l := range lines {
 			text := strings.Join(text.Tokenize(l.Text), " ")
@@ -139,7 +142,7 @@ func TestImportPlantsFaultsWhereTheirStreamsSay(t *testing.T) {
 		want.Users = len(reached)
 		var m ImportMetrics
 		corpus.DecodeMetrics(&m)
-		if !slices.Equal(m.Faults, []PlantedFault{want}) || want.Changed == 0 || want.Examples == len(lines) {
+		if !slices.Equal(m.Faults, []faults.Count{want}) || want.Changed == 0 || want.Examples == len(lines) {
 			t.Errorf("%+v: recorded %+v, want %+v", f, m.Faults, want)
 		}
 	}
@@ -149,8 +152,8 @@ func TestImportPlantsFaultsWhereTheirStreamsSay(t *testing.T) {
 func TestFaultsAreIndependentAndStack(t *testing.T) {
 	t.Parallel()
 	lines := faultyLines(300)
-	both := []Planted{{Fault: JoinWords, Examples: 0.5}, {Fault: Truncate, Examples: 0.5, Length: 20}}
-	l, hit := newLexicon(Reading{}, FaultParams{Faults: both, FaultSeed: 3}), [2][]bool{}
+	both := []faults.Planted{{Fault: faults.JoinWords, Examples: 0.5}, {Fault: faults.Truncate, Examples: 0.5, Length: 20}}
+	l, hit := newLexicon(source.Reading{}, faults.Params{Faults: both, FaultSeed: 3}), [2][]bool{}
 	users := map[string]int{}
 	for i := range both {
 		hit[i] = drawn(&both[i], 3, i, lines)
@@ -195,14 +198,14 @@ func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(faultyLines(500))
 	clean, faulty := smallRecipe, smallRecipe
-	faulty.Faults = []Planted{{Fault: JoinWords, Users: 0.5}}
+	faulty.Faults = []faults.Planted{{Fault: faults.JoinWords, Users: 0.5}}
 	a, b := runPipeline(t, data, clean), runPipeline(t, data, faulty)
 	if !slices.Equal(a.parts.Blob(text.VocabularyBlob), b.parts.Blob(text.VocabularyBlob)) {
 		t.Error("the fault has changed the vocabulary")
 	}
 	v := must.Get(text.ParseVocabulary(b.parts.Blob(text.VocabularyBlob)))(t)
 	joined := 0
-	for _, part := range allParts {
+	for _, part := range population.Parts {
 		before, after := partSentences(t, a, part), partSentences(t, b, part)
 		for u := range before {
 			for i, sentence := range before[u] {
@@ -221,7 +224,7 @@ func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 	var m EncodeMetrics
 	b.parts.DecodeMetrics(&m)
 	unknown := 0
-	for _, user := range partSentences(t, b, Train) {
+	for _, user := range partSentences(t, b, population.Train) {
 		for _, sentence := range user {
 			unknown += len(sentence) - len(slices.DeleteFunc(sentence, func(w int32) bool { return w == text.Unknown }))
 		}
@@ -232,9 +235,9 @@ func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 }
 
 // partSentences are the sentences of a part by user.
-func partSentences(t *testing.T, p pipeline, part Part) [][][]int32 {
+func partSentences(t *testing.T, p pipeline, part population.Part) [][][]int32 {
 	t.Helper()
-	population := must.Get(OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", part))(t)
+	population := must.Get(population.OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", part))(t)
 	users := make([][][]int32, population.Users())
 	for u := range users {
 		sentences := must.Get(population.ReadUser(t.Context(), u))(t)
@@ -249,9 +252,9 @@ func TestSurveyFindsFaultsAsTheTasksDo(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(faultyLines(400))
 	var recipes []Recipe
-	for i, list := range [][]Planted{
-		nil, {{Fault: JoinWords, Examples: 0.1}}, {{Fault: JoinWords, Examples: 1}}, {{Fault: KeepCase, Users: 0.5}, {Fault: Latin1, Examples: 0.5}},
-		{{Fault: Truncate, Users: 0.7, Length: 12}},
+	for i, list := range [][]faults.Planted{
+		nil, {{Fault: faults.JoinWords, Examples: 0.1}}, {{Fault: faults.JoinWords, Examples: 1}}, {{Fault: faults.KeepCase, Users: 0.5}, {Fault: faults.Latin1, Examples: 0.5}},
+		{{Fault: faults.Truncate, Users: 0.7, Length: 12}},
 	} {
 		r := smallRecipe
 		r.Faults, r.Seed, r.Words, r.Named = list, uint64(i), 30, strings.Join([]string{"w3", "w50", "neverwritten"}, " ")
@@ -264,7 +267,7 @@ func TestSurveyFindsFaultsAsTheTasksDo(t *testing.T) {
 	}
 	recipes = append(recipes, recipes...) // more than are followed in the first pass
 	for name, memory := range map[string]surveyMemory{"kept": {kept: 1 << 30}, "read again": {states: 1}} {
-		facts := must.Get(survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes, memory))(t)
+		facts := must.Get(survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, recipes, memory))(t)
 		for i, r := range recipes[:len(recipes)/2] {
 			want := factsOf(t, runPipeline(t, data, r), r)
 			for _, got := range []Facts{facts[i], facts[i+len(recipes)/2]} {
@@ -297,8 +300,8 @@ func factsOf(t *testing.T, p pipeline, r Recipe) Facts {
 func TestNoFaultLeavesATextWithoutWords(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 3))
-	planted := []Planted{{Fault: Latin1, Examples: 0.7}, {Fault: Truncate, Examples: 0.7, Length: 1}, {Fault: JoinWords, Examples: 0.7}, {Fault: KeepCase, Examples: 0.7}}
-	l := newLexicon(Reading{}, FaultParams{Faults: planted})
+	planted := []faults.Planted{{Fault: faults.Latin1, Examples: 0.7}, {Fault: faults.Truncate, Examples: 0.7, Length: 1}, {Fault: faults.JoinWords, Examples: 0.7}, {Fault: faults.KeepCase, Examples: 0.7}}
+	l := newLexicon(source.Reading{}, faults.Params{Faults: planted})
 	for range 5000 {
 		content := make([]rune, 1+rng.IntN(6))
 		for i := range content {
@@ -318,17 +321,17 @@ func TestNoFaultLeavesATextWithoutWords(t *testing.T) {
 func TestFaultsThatCannotBePlantedAreRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	source := []storage.Digest{g.Import([]byte(annAndBob))}
+	src := []storage.Digest{g.Import([]byte(annAndBob))}
 	for want, p := range map[string]ImportParams{
-		`fault "rot13": expected one of join-words, keep-case`: {FaultParams: FaultParams{Faults: []Planted{{Fault: "rot13", Users: 1}}}},
-		"fault keep-case at the byte level; expected one of t": {Reading: Reading{Level: text.ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: KeepCase, Users: 1}}}},
-		"fault latin-1 has no share":                           {FaultParams: FaultParams{Faults: []Planted{{Fault: Latin1}}}},
-		"fault latin-1 hits a share 1.5 of the users":          {FaultParams: FaultParams{Faults: []Planted{{Fault: Latin1, Users: 1.5}}}},
-		"fault latin-1 hits a share -1 of the examples":        {FaultParams: FaultParams{Faults: []Planted{{Fault: Latin1, Examples: -1}}}},
-		"fault truncate with a length of 0; expected at least": {FaultParams: FaultParams{Faults: []Planted{{Fault: Truncate, Users: 1}}}},
-		"fault latin-1 with a length of 3":                     {FaultParams: FaultParams{Faults: []Planted{{Fault: Latin1, Users: 1, Length: 3}}}},
+		`fault "rot13": expected one of join-words, keep-case`: {Params: faults.Params{Faults: []faults.Planted{{Fault: "rot13", Users: 1}}}},
+		"fault keep-case at the byte level; expected one of t": {Reading: source.Reading{Level: text.ByteLevel}, Params: faults.Params{Faults: []faults.Planted{{Fault: faults.KeepCase, Users: 1}}}},
+		"fault latin-1 has no share":                           {Params: faults.Params{Faults: []faults.Planted{{Fault: faults.Latin1}}}},
+		"fault latin-1 hits a share 1.5 of the users":          {Params: faults.Params{Faults: []faults.Planted{{Fault: faults.Latin1, Users: 1.5}}}},
+		"fault latin-1 hits a share -1 of the examples":        {Params: faults.Params{Faults: []faults.Planted{{Fault: faults.Latin1, Examples: -1}}}},
+		"fault truncate with a length of 0; expected at least": {Params: faults.Params{Faults: []faults.Planted{{Fault: faults.Truncate, Users: 1}}}},
+		"fault latin-1 with a length of 3":                     {Params: faults.Params{Faults: []faults.Planted{{Fault: faults.Latin1, Users: 1, Length: 3}}}},
 	} {
-		p.Sources = source
+		p.Sources = src
 		if _, err := g.Try(Import, p); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", p, err, want)
 		}
@@ -336,7 +339,7 @@ func TestFaultsThatCannotBePlantedAreRefused(t *testing.T) {
 		if r.Level != text.ByteLevel {
 			r.VocabularySize = 1
 		}
-		if _, err := Survey(context.Background(), []File{fileOf("data", []byte(annAndBob))}, Limits{}, []Recipe{r}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Survey(context.Background(), []source.File{fileOf("data", []byte(annAndBob))}, source.Limits{}, []Recipe{r}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("surveyed %+v: %v, want an error with %q", p, err, want)
 		}
 	}

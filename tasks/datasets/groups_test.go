@@ -11,6 +11,8 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -25,16 +27,16 @@ func groupedSource(rng *rand.Rand, n int) []byte {
 }
 
 func groupedRecipe(seed uint64) Recipe {
-	return Recipe{Seed: seed, Reading: Reading{Level: text.ByteLevel, Grouped: true}, TestFraction: 0.2, TrainShare: 0.9, HeldOutUsers: 0.3, Members: true}
+	return Recipe{Seed: seed, Reading: source.Reading{Level: text.ByteLevel, Grouped: true}, TestFraction: 0.2, TrainShare: 0.9, HeldOutUsers: 0.3, Members: true}
 }
 
 // groupsOf are the groups of a population's examples; the texts of a group are alike, and those
 // of different groups of a user are not.
-func groupsOf(t *testing.T, s selectable, population, shards *taskstest.Node) []uint32 {
+func groupsOf(t *testing.T, s selectable, pop, shards *taskstest.Node) []uint32 {
 	t.Helper()
-	task := s.Task(taskstest.In("p", population), taskstest.In("s", shards))
-	p := must.Get(OpenPopulation(t.Context(), task, "p", "s"))(t)
-	groups, err := ReadGroups(t.Context(), task, "p", p)
+	task := s.Task(taskstest.In("p", pop), taskstest.In("s", shards))
+	p := must.Get(population.Open(t.Context(), task, "p", "s"))(t)
+	groups, err := population.ReadGroups(t.Context(), task, "p", p)
 	if err != nil || groups == nil {
 		t.Fatalf("the groups are %v, %v", groups, err)
 	}
@@ -43,7 +45,7 @@ func groupsOf(t *testing.T, s selectable, population, shards *taskstest.Node) []
 		group uint32
 	}
 	texts := map[numbered]string{}
-	for i, x := range s.examples(t, population, shards) {
+	for i, x := range s.examples(t, pop, shards) {
 		if x.canary >= 0 {
 			continue
 		}
@@ -71,8 +73,8 @@ func newGrouped(t *testing.T, seed uint64, timed bool) (selectable, []byte) {
 	source, recipe := groupedSource(rng, 200), groupedRecipe(seed)
 	recipe.Timed = timed
 	s := selectable{pipeline: runPipeline(t, source, recipe)}
-	o := Overlay{{User: 0, Example: 1, Canary: 0}, {User: 1, Example: 0, Canary: 1}}
-	s.population = s.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, s.insert(t, o, 2)))
+	o := population.Overlay{{User: 0, Example: 1, Canary: 0}, {User: 1, Example: 0, Canary: 1}}
+	s.population = s.partition(population.PartitionParams{Partition: population.ByUser}, taskstest.In(population.InsertionsInput, s.insert(t, o, 2)))
 	return s, source
 }
 
@@ -81,13 +83,13 @@ func TestExamplesKeepTheirGroups(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(context.Context, *tasks.Task) error{
 		"half of the examples": func(ctx context.Context, t *tasks.Task) error {
-			return SelectExamples(ctx, t, 9, func(x PopulationExample) (bool, error) { return (x.User+x.Example)%2 == 0, nil })
+			return population.SelectExamples(ctx, t, 9, func(x population.Example) (bool, error) { return (x.User+x.Example)%2 == 0, nil })
 		},
 		"some removed": func(ctx context.Context, t *tasks.Task) error {
-			return RewritePopulation(ctx, t, func(x PopulationExample) ([]int32, error) { return x.Words[:len(x.Words)*min(1, x.Example%3)], nil })
+			return population.Rewrite(ctx, t, func(x population.Example) ([]int32, error) { return x.Words[:len(x.Words)*min(1, x.Example%3)], nil })
 		},
 		"some users": func(ctx context.Context, t *tasks.Task) error {
-			return SelectUsers(ctx, t, func(user int) bool { return user != 1 })
+			return population.SelectUsers(ctx, t, func(user int) bool { return user != 1 })
 		},
 	}
 	for seed := range uint64(4) {
@@ -95,7 +97,7 @@ func TestExamplesKeepTheirGroups(t *testing.T) {
 		groupsOf(t, s, s.population, s.parts)
 		for name, change := range changes {
 			node, err := s.Try(tasks.Kind{Name: name, Version: 1, Class: tasks.Compute, Run: change}, nil,
-				taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts))
+				taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts))
 			if err != nil {
 				t.Fatalf("seed %d, %s: %v", seed, name, err)
 			}
@@ -112,10 +114,10 @@ func TestExamplesKeepTheirGroups(t *testing.T) {
 func TestSurveyFindsTheGroups(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
-		s, source := newGrouped(t, seed, false)
-		facts := must.Get(Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{groupedRecipe(seed)}))(t)
+		s, src := newGrouped(t, seed, false)
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("s", src)}, source.Limits{}, []Recipe{groupedRecipe(seed)}))(t)
 		groups := groupsOf(t, s, s.population, s.parts)
-		population := s.open(t, s.population, ByUser)
+		population := s.open(t, s.population, population.ByUser)
 		for user, m := range facts[0].Members {
 			counts := make([]int, 5)
 			for _, g := range groups[population.Index().First(user):][:population.Examples(user)] {
@@ -131,16 +133,16 @@ func TestSurveyFindsTheGroups(t *testing.T) {
 // Words that are selected are in the groups of their sentences, also in the survey.
 func TestSelectedWordsHaveGroups(t *testing.T) {
 	t.Parallel()
-	source := []byte(`{"user":"a","text":"x y z x","group":1}` + "\n" + `{"user":"a","text":"x v","group":"two"}` + "\n" + `{"user":"a","text":"x w","group":1}` + "\n")
-	recipe := Recipe{Reading: Reading{Level: text.ByteLevel, Grouped: true}, Outside: Outside{Size: 1}, Members: true}
-	s := selectable{pipeline: runPipeline(t, source, recipe)}
-	s.population = s.partition(PartitionParams{Partition: ByUser})
+	src := []byte(`{"user":"a","text":"x y z x","group":1}` + "\n" + `{"user":"a","text":"x v","group":"two"}` + "\n" + `{"user":"a","text":"x w","group":1}` + "\n")
+	recipe := Recipe{Reading: source.Reading{Level: text.ByteLevel, Grouped: true}, Outside: Outside{Size: 1}, Members: true}
+	s := selectable{pipeline: runPipeline(t, src, recipe)}
+	s.population = s.partition(population.PartitionParams{Partition: population.ByUser})
 	task := s.Task(taskstest.In("p", s.population))
-	groups, err := ReadGroups(t.Context(), task, "p", s.open(t, s.population, ByUser))
+	groups, err := population.ReadGroups(t.Context(), task, "p", s.open(t, s.population, population.ByUser))
 	if err != nil || !slices.Equal(groups, []uint32{0, 0, 1, 0}) { // y z, v, w
 		t.Errorf("the groups are %v, %v", groups, err)
 	}
-	facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe})
+	facts, err := Survey(t.Context(), []source.File{fileOf("s", src)}, source.Limits{}, []Recipe{recipe})
 	if err != nil || !reflect.DeepEqual(facts[0].Members, []Member{{"a", 4, []int{3, 1}}}) {
 		t.Errorf("the survey has %+v, %v", facts, err)
 	}
@@ -152,11 +154,11 @@ func TestGroupsOfBalancedUsersAreRefused(t *testing.T) {
 	recipe := groupedRecipe(1)
 	recipe.Words, recipe.HeldOutUsers = 5, 0
 	s := selectable{pipeline: runPipeline(t, groupedSource(rand.New(rand.NewPCG(1, 1)), 90), recipe)}
-	_, err := s.Try(Partition, PartitionParams{Partition: ByUser}, taskstest.In(BalancedInput, s.balanced), taskstest.In(PartsInput, s.parts))
+	_, err := s.Try(population.Partition, population.PartitionParams{Partition: population.ByUser}, taskstest.In(population.BalancedInput, s.balanced), taskstest.In(population.PartsInput, s.parts))
 	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "no whole user") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := Survey(t.Context(), []File{fileOf("s", nil)}, Limits{}, []Recipe{recipe}); err == nil || !strings.Contains(err.Error(), "balanced users of 5 words") {
+	if _, err := Survey(t.Context(), []source.File{fileOf("s", nil)}, source.Limits{}, []Recipe{recipe}); err == nil || !strings.Contains(err.Error(), "balanced users of 5 words") {
 		t.Errorf("the survey says %v", err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -50,8 +52,8 @@ func randomLines(rng *rand.Rand, n int) []line {
 	return lines
 }
 
-func fileOf(name string, data []byte) File {
-	return File{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+func fileOf(name string, data []byte) source.File {
+	return source.File{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 }
 
 // pipeline is a graph from the source to the balanced users.
@@ -66,14 +68,14 @@ func runPipeline(t testing.TB, data []byte, r Recipe, more ...[]byte) pipeline {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	p := pipeline{Graph: g}
-	source := []storage.Digest{g.Import(data)}
+	src := []storage.Digest{g.Import(data)}
 	for _, file := range more {
 		g.Import(file)
 	}
-	p.corpus = g.Run(Import, r.Import(source, Limits{}))
+	p.corpus = g.Run(Import, r.Import(src, source.Limits{}))
 	inputs := []taskstest.Edge{taskstest.In(CorpusInput, p.corpus)}
 	if clean, elsewhere := r.Vocabulary(); elsewhere {
-		p.vocabulary = g.Run(Encode, clean.Encode(), taskstest.In(CorpusInput, g.Run(Import, clean.Import(source, Limits{}))))
+		p.vocabulary = g.Run(Encode, clean.Encode(), taskstest.In(CorpusInput, g.Run(Import, clean.Import(src, source.Limits{}))))
 		inputs = append(inputs, taskstest.In(VocabularyInput, p.vocabulary))
 	}
 	if r.selects() {
@@ -81,7 +83,7 @@ func runPipeline(t testing.TB, data []byte, r Recipe, more ...[]byte) pipeline {
 	} else {
 		p.parts = g.Run(Encode, r.Encode(), inputs...)
 	}
-	p.balanced = g.Run(Balance, r.Balance(), taskstest.In(PartsInput, p.parts))
+	p.balanced = g.Run(population.Balance, r.Balance(), taskstest.In(population.PartsInput, p.parts))
 	return p
 }
 
@@ -96,7 +98,7 @@ func (p pipeline) facts() (f Facts) {
 // checkSurvey compares every number that a survey finds with those of the tasks, which it returns.
 func checkSurvey(t *testing.T, data []byte, recipes []Recipe) (ran []pipeline) {
 	t.Helper()
-	facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes))(t)
+	facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, recipes))(t)
 	for i, r := range recipes {
 		ran = append(ran, runPipeline(t, data, r))
 		if want := ran[i].facts(); !reflect.DeepEqual(facts[i], want) {
@@ -106,39 +108,39 @@ func checkSurvey(t *testing.T, data []byte, recipes []Recipe) (ran []pipeline) {
 	return ran
 }
 
-func (p pipeline) partition(params PartitionParams, more ...taskstest.Edge) *taskstest.Node {
-	edges := append([]taskstest.Edge{taskstest.In(BalancedInput, p.balanced), taskstest.In(PartsInput, p.parts)}, more...)
-	return p.Run(Partition, params, edges...)
+func (p pipeline) partition(params population.PartitionParams, more ...taskstest.Edge) *taskstest.Node {
+	edges := append([]taskstest.Edge{taskstest.In(population.BalancedInput, p.balanced), taskstest.In(population.PartsInput, p.parts)}, more...)
+	return p.Run(population.Partition, params, edges...)
 }
 
 // open opens the population of a partition node.
-func (p pipeline) open(t testing.TB, node *taskstest.Node, partition Partitioning) *Population {
+func (p pipeline) open(t testing.TB, node *taskstest.Node, partition population.Partitioning) *population.Population {
 	t.Helper()
-	scheme := must.Get(FindPartition(partition))(t)
+	scheme := must.Get(population.FindPartition(partition))(t)
 	shards := p.parts
 	if scheme.Rewrites {
 		shards = node
 	}
 	task := p.Task(taskstest.In("population", node), taskstest.In("shards", shards))
-	return must.Get(OpenPopulation(t.Context(), task, "population", "shards"))(t)
+	return must.Get(population.Open(t.Context(), task, "population", "shards"))(t)
 }
 
 // insert writes the insertions of a node by hand: the canaries are runs of one
 // token, four words long.
-func (p pipeline) insert(t testing.TB, o Overlay, canaries int) *taskstest.Node {
+func (p pipeline) insert(t testing.TB, o population.Overlay, canaries int) *taskstest.Node {
 	t.Helper()
-	list := make([]Placement, canaries)
+	list := make([]population.Placement, canaries)
 	for i := range list {
 		token := int32(text.FirstWord + i)
-		list[i] = Placement{Canary: Canary{Number: i, Tokens: []int32{token, token, token, token}, Words: []string{}}}
+		list[i] = population.Placement{Canary: population.Canary{Number: i, Tokens: []int32{token, token, token, token}, Words: []string{}}}
 	}
 	return p.Run(tasks.Kind{Name: "test/insert", Run: func(ctx context.Context, task *tasks.Task) error {
-		return WritePlacements(ctx, task, list, o)
+		return population.WritePlacements(ctx, task, list, o)
 	}}, struct{}{})
 }
 
 // everySentence reads all users and joins each sentence to a string.
-func everySentence(t testing.TB, ctx context.Context, p *Population) []string {
+func everySentence(t testing.TB, ctx context.Context, p *population.Population) []string {
 	t.Helper()
 	var out []string
 	for u := range p.Users() {

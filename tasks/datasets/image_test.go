@@ -12,6 +12,10 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -35,7 +39,7 @@ func imageLines(lines []imageLine) []byte {
 }
 
 // randomImages makes n images of up to 12 users, interleaved.
-func randomImages(rng *rand.Rand, n int, shape Image) []imageLine {
+func randomImages(rng *rand.Rand, n int, shape images.Shape) []imageLine {
 	var lines []imageLine
 	for range n {
 		pixels := make([]byte, shape.Pixels())
@@ -48,14 +52,14 @@ func randomImages(rng *rand.Rand, n int, shape Image) []imageLine {
 	return lines
 }
 
-var small = Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
+var small = images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 4}
 
 func TestImagesTrainAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	lines := randomImages(rand.New(rand.NewPCG(1, 2)), 60, small)
 	lines[0].Pixels = []byte{0, 255, 1, 254, 3, 0} // tokens of pixels are none of the special ones
-	p := runPipeline(t, imageLines(lines), Recipe{Reading: Reading{Level: text.ImageLevel, Image: small}})
-	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	p := runPipeline(t, imageLines(lines), Recipe{Reading: source.Reading{Level: text.ImageLevel, Image: small}})
+	population := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 	var want []string
 	for _, name := range namesInOrder(lines) {
 		for _, l := range lines {
@@ -85,21 +89,21 @@ func TestImagesMayLackALabel(t *testing.T) {
 {"user":"a","label":3,"pixels":"AQIDBAUG"}
 {"user":"b","pixels":"AQIDBAUG","label":null}
 `)
-	recipe := Recipe{Seed: 1, Reading: Reading{Level: text.ImageLevel, Image: small, Unlabelled: true}, Faults: []Planted{{Fault: Invert, Users: 1}, {Fault: ShiftLabels, Users: 1}}}
+	recipe := Recipe{Seed: 1, Reading: source.Reading{Level: text.ImageLevel, Image: small, Unlabelled: true}, Faults: []faults.Planted{{Fault: faults.Invert, Users: 1}, {Fault: faults.ShiftLabels, Users: 1}}}
 	p := runPipeline(t, lines, recipe)
-	var source ImportMetrics
-	p.corpus.DecodeMetrics(&source)
-	if source.Unlabelled != 2 || source.DistinctWords != 256 || source.Faults[0].Changed != 3 || source.Faults[1].Changed != 1 {
-		t.Errorf("the source holds %+v; want 2 unlabelled images of 3, all inverted, one label shifted", source)
+	var src ImportMetrics
+	p.corpus.DecodeMetrics(&src)
+	if src.Unlabelled != 2 || src.DistinctWords != 256 || src.Faults[0].Changed != 3 || src.Faults[1].Changed != 1 {
+		t.Errorf("the source holds %+v; want 2 unlabelled images of 3, all inverted, one label shifted", src)
 	}
 	unlabelled, labelled := "[2 1 258 257 256 255 254 253]", "[2 4 258 257 256 255 254 253]"
-	got := everySentence(t, t.Context(), p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser))
+	got := everySentence(t, t.Context(), p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser))
 	if want := []string{unlabelled, labelled, unlabelled}; !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
-	facts, err := Survey(t.Context(), []File{fileOf("data.jsonl", lines)}, Limits{}, []Recipe{recipe})
-	if err != nil || !reflect.DeepEqual(facts[0].Source, source) {
-		t.Errorf("the survey found %+v (%v), the import %+v", facts, err, source)
+	facts, err := Survey(t.Context(), []source.File{fileOf("data.jsonl", lines)}, source.Limits{}, []Recipe{recipe})
+	if err != nil || !reflect.DeepEqual(facts[0].Source, src) {
+		t.Errorf("the survey found %+v (%v), the import %+v", facts, err, src)
 	}
 }
 
@@ -127,12 +131,12 @@ func TestSurveyFindsWhatTheTasksFindInImages(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		data := imageLines(randomImages(rand.New(rand.NewPCG(seed, 5)), 50+60*int(seed), small))
-		read := Reading{Level: text.ImageLevel, Image: small}
+		read := source.Reading{Level: text.ImageLevel, Image: small}
 		recipes := []Recipe{
 			{Seed: seed, Reading: read, TestFraction: 0.2},
 			{Seed: seed, Reading: read, TestFraction: 0.3, ValidationFraction: 0.5, TrainShare: 0.3, HeldOutUsers: 0.4},
 			{Seed: seed + 1, Reading: read, Words: 21, HeldOutUsers: 0.2},
-			{Seed: seed, Reading: read, Faults: []Planted{{Fault: Invert, Users: 0.5}, {Fault: ShiftLabels, Examples: 0.1}}},
+			{Seed: seed, Reading: read, Faults: []faults.Planted{{Fault: faults.Invert, Users: 0.5}, {Fault: faults.ShiftLabels, Examples: 0.1}}},
 		}
 		checkSurvey(t, data, recipes)
 	}
@@ -147,26 +151,26 @@ func TestFaultsOfImagesDoWhatTheySay(t *testing.T) {
 		texts = append(texts, line{User: l.User})
 	}
 	for _, c := range []struct {
-		fault Planted
+		fault faults.Planted
 		makes func(imageLine) imageLine
 	}{
-		{Planted{Fault: Invert, Users: 0.5}, func(l imageLine) imageLine {
+		{faults.Planted{Fault: faults.Invert, Users: 0.5}, func(l imageLine) imageLine {
 			for i, p := range l.Pixels {
 				l.Pixels[i] = 255 - p
 			}
 			return l
 		}},
-		{Planted{Fault: Blank, Users: 0.7, Examples: 0.4}, func(l imageLine) imageLine {
+		{faults.Planted{Fault: faults.Blank, Users: 0.7, Examples: 0.4}, func(l imageLine) imageLine {
 			l.Pixels = make([]byte, len(l.Pixels))
 			return l
 		}},
-		{Planted{Fault: ShiftLabels, Examples: 0.5}, func(l imageLine) imageLine {
+		{faults.Planted{Fault: faults.ShiftLabels, Examples: 0.5}, func(l imageLine) imageLine {
 			l.Label = []int{1, 2, 3, 0}[l.Label]
 			return l
 		}},
 	} {
-		faulty := FaultParams{Faults: []Planted{c.fault}, FaultSeed: 9}
-		lexicon, hit := newLexicon(Reading{Level: text.ImageLevel, Image: small}, faulty), drawn(&c.fault, 9, 0, texts)
+		faulty := faults.Params{Faults: []faults.Planted{c.fault}, FaultSeed: 9}
+		lexicon, hit := newLexicon(source.Reading{Level: text.ImageLevel, Image: small}, faulty), drawn(&c.fault, 9, 0, texts)
 		users, hits := newNumbering(), 0
 		for i, l := range lines {
 			text := string(append([]byte{byte(l.Label)}, l.Pixels...))
@@ -198,8 +202,8 @@ func numbersOf(l imageLine) []uint32 {
 func TestOneSourceIsReadAsOneSortOfData(t *testing.T) {
 	t.Parallel()
 	data := imageLines(randomImages(rand.New(rand.NewPCG(1, 5)), 9, small))
-	images, words := Recipe{Reading: Reading{Level: text.ImageLevel, Image: small}}, Recipe{VocabularySize: 1, Words: 1}
-	_, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{images, words})
+	images, words := Recipe{Reading: source.Reading{Level: text.ImageLevel, Image: small}}, Recipe{VocabularySize: 1, Words: 1}
+	_, err := Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{images, words})
 	if err == nil || !strings.Contains(err.Error(), "one source is read at the levels image and word; expected texts alone, or images of one shape") {
 		t.Errorf("got %v", err)
 	}
@@ -216,18 +220,18 @@ func TestGoldenImages(t *testing.T) {
 	t.Parallel()
 	lines := randomImages(rand.New(rand.NewPCG(12, 12)), 80, small)
 	recipe := Recipe{
-		Seed: 3, Reading: Reading{Level: text.ImageLevel, Image: small}, TestFraction: 0.2, HeldOutUsers: 0.3,
-		Faults: []Planted{{Fault: Invert, Users: 0.5}, {Fault: Blank, Examples: 0.1}, {Fault: ShiftLabels, Examples: 0.2}},
+		Seed: 3, Reading: source.Reading{Level: text.ImageLevel, Image: small}, TestFraction: 0.2, HeldOutUsers: 0.3,
+		Faults: []faults.Planted{{Fault: faults.Invert, Users: 0.5}, {Fault: faults.Blank, Examples: 0.1}, {Fault: faults.ShiftLabels, Examples: 0.2}},
 	}
 	p := runPipeline(t, imageLines(lines), recipe)
-	iid := p.partition(PartitionParams{Partition: IID, Seed: 3})
+	iid := p.partition(population.PartitionParams{Partition: population.IID, Seed: 3})
 	var out strings.Builder
 	for _, blob := range []struct {
 		node *taskstest.Node
 		name string
 	}{
-		{p.corpus, ShardBlob(corpusPart, 0)}, {p.corpus, CorpusIndexBlob}, {p.parts, text.VocabularyBlob}, {p.parts, ShardBlob(Train, 0)}, {p.parts, ShardBlob(Test, 0)},
-		{p.balanced, PopulationIndexBlob}, {p.balanced, HeldOutIndexBlob}, {iid, PopulationIndexBlob}, {iid, ShardBlob(Train, 0)},
+		{p.corpus, population.ShardBlob(population.Corpus, 0)}, {p.corpus, CorpusIndexBlob}, {p.parts, text.VocabularyBlob}, {p.parts, population.ShardBlob(population.Train, 0)}, {p.parts, population.ShardBlob(population.Test, 0)},
+		{p.balanced, population.MembersIndexBlob}, {p.balanced, population.HeldOutIndexBlob}, {iid, population.MembersIndexBlob}, {iid, population.ShardBlob(population.Train, 0)},
 	} {
 		fmt.Fprintf(&out, "%s %s %s\n", blob.node.Kind, blob.name, storage.DigestOf(blob.node.Blob(blob.name)))
 	}

@@ -11,6 +11,9 @@ import (
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/subwords"
 	"coalmine/tasks/datasets/text"
 )
@@ -42,30 +45,30 @@ const (
 )
 
 // CorpusIndexBlob is the name of a corpus's index.
-var CorpusIndexBlob = IndexBlob(corpusPart)
+var CorpusIndexBlob = population.IndexBlob(population.Corpus)
 
 // ImportParams are the parameters of Import.
 type ImportParams struct {
 	// Sources are the digests of the files, in reading order.
 	Sources []storage.Digest `json:"sources"`
-	Limits  Limits           `json:"limits"`
-	Reading
-	FaultParams
+	Limits  source.Limits    `json:"limits"`
+	source.Reading
+	faults.Params
 }
 
 func (p *ImportParams) check() error {
-	if err := p.Reading.check(); err != nil {
+	if err := p.Reading.Check(); err != nil {
 		return err
 	}
-	if _, err := p.fileSplits(len(p.Sources)); err != nil {
+	if _, err := p.FileSplits(len(p.Sources)); err != nil {
 		return err
 	}
-	return p.FaultParams.check(p.Level)
+	return p.Params.Check(p.Level)
 }
 
 // ImportMetrics counts the contents of a source.
 type ImportMetrics struct {
-	Counts
+	population.Counts
 	// CutExamples counts examples longer than a sequence; Words counts words after the cut.
 	CutExamples int `json:"cut_examples"`
 	// DistinctWords is counted after the cut; at the byte level it is Bytes.
@@ -74,9 +77,9 @@ type ImportMetrics struct {
 	Unlabelled int `json:"unlabelled,omitempty"`
 	// Faults counts the examples in which faults were planted; nil without faults. The counts above
 	// are taken after the faults.
-	Faults []PlantedFault `json:"faults,omitempty"`
+	Faults []faults.Count `json:"faults,omitempty"`
 	// Skipped counts faulty records; nil if no record was skipped.
-	Skipped *Skipped `json:"skipped,omitempty"`
+	Skipped *source.Skipped `json:"skipped,omitempty"`
 }
 
 func runImport(ctx context.Context, t *tasks.Task, p *ImportParams) error {
@@ -86,7 +89,7 @@ func runImport(ctx context.Context, t *tasks.Task, p *ImportParams) error {
 	if err := p.openTokenizer(ctx, t); err != nil {
 		return err
 	}
-	imp := importer{sorter: tempfiles.NewSorter(), names: newNumbering(), lexicon: newLexicon(p.Reading, p.FaultParams)}
+	imp := importer{sorter: tempfiles.NewSorter(), names: newNumbering(), lexicon: newLexicon(p.Reading, p.Params)}
 	defer imp.sorter.Close()
 	if p.Timed {
 		imp.byTime = tempfiles.NewSorter()
@@ -96,7 +99,7 @@ func runImport(ctx context.Context, t *tasks.Task, p *ImportParams) error {
 		imp.groups = newGroupNumbering()
 	}
 	files := importedFiles{ctx: ctx, task: t}
-	for rec, err := range p.records(ctx, files.of(p.Sources), p.Limits, &imp.skipped) {
+	for rec, err := range p.Read(ctx, files.of(p.Sources), p.Limits, &imp.skipped) {
 		if err != nil {
 			return files.classify(err)
 		}
@@ -141,10 +144,10 @@ type importedFiles struct {
 }
 
 // of names the sources by digest, which is also their name in messages.
-func (x *importedFiles) of(sources []storage.Digest) []File {
-	var files []File
+func (x *importedFiles) of(sources []storage.Digest) []source.File {
+	var files []source.File
 	for _, d := range sources {
-		files = append(files, File{
+		files = append(files, source.File{
 			Name: "source " + d.Short(),
 			Open: func() (io.ReadCloser, error) {
 				r, err := x.task.Imported(x.ctx, d)
@@ -171,7 +174,7 @@ func (f *importedFile) Close() error {
 // classify marks faults of the source as permanent. Bytes damaged or lost in transfer are not
 // faults of the source.
 func (x *importedFiles) classify(err error) error {
-	if _, ok := errors.AsType[*SourceError](err); !ok {
+	if _, ok := errors.AsType[*source.Error](err); !ok {
 		return err
 	}
 	if x.damage != nil {
@@ -194,17 +197,17 @@ type importer struct {
 	record   []byte
 	// unlabelled counts images without a label.
 	unlabelled int
-	skipped    Skipped
+	skipped    source.Skipped
 	parts      partRuns
 }
 
 // importedUser counts a user's examples before the corpus is written.
 type importedUser struct {
-	extent Extent // without Offset
-	last   int    // ordinal in the source of the user's last placed example
+	extent population.Extent // without Offset
+	last   int               // ordinal in the source of the user's last placed example
 }
 
-func (imp *importer) add(rec Record) error {
+func (imp *importer) add(rec source.Record) error {
 	u := imp.names.id([]byte(rec.User))
 	if u > math.MaxUint32 {
 		return tasks.Permanent(fmt.Errorf("the source has more than %d users", math.MaxUint32))
@@ -216,11 +219,11 @@ func (imp *importer) add(rec Record) error {
 	if rec.Unlabelled {
 		imp.unlabelled++
 	}
-	imp.parts.add(numberOf(rec.part))
+	imp.parts.add(numberOf(rec.Part))
 	if int(u) == len(imp.users) {
 		imp.users = append(imp.users, importedUser{last: -1})
 	}
-	imp.example = appendExample(imp.example[:0], words)
+	imp.example = population.AppendExample(imp.example[:0], words)
 	if imp.groups != nil {
 		imp.example = binary.AppendUvarint(imp.example, uint64(imp.groups.id(u, rec.Group)))
 	}
@@ -250,7 +253,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 	}
-	w := newStreamWriter(ctx, t, corpusPart)
+	w := population.NewStreamWriter(ctx, t, population.Corpus)
 	for record, err := range imp.sorter.Sorted() {
 		if err == nil {
 			_, err = w.Write(record)
@@ -263,7 +266,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	index := imp.index()
-	if err := t.Put(ctx, CorpusIndexBlob, index.encode()); err != nil {
+	if err := t.Put(ctx, CorpusIndexBlob, index.Encode()); err != nil {
 		return err
 	}
 	if err := t.Put(ctx, DictionaryBlob, text.JoinLines(imp.lexicon.words.all)); err != nil {
@@ -283,19 +286,19 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 		DistinctWords: imp.lexicon.distinct(),
 		Unlabelled:    imp.unlabelled,
 		Faults:        imp.lexicon.found(),
-		Skipped:       imp.skipped.some(),
+		Skipped:       imp.skipped.Some(),
 	})
 }
 
-func (imp *importer) index() *Index {
-	extents := make([]Extent, len(imp.users))
+func (imp *importer) index() *population.Index {
+	extents := make([]population.Extent, len(imp.users))
 	offset := int64(0)
 	for u, user := range imp.users {
 		extents[u] = user.extent
 		extents[u].Offset = offset
 		offset += user.extent.Length
 	}
-	return newIndexOf(imp.lexicon.reading.Longest(), extents)
+	return population.NewIndex(imp.lexicon.reading.Longest(), extents)
 }
 
 // timeKey returns a key with the order of the numbers.
@@ -331,8 +334,8 @@ func (imp *importer) placeTimed() error {
 
 // ReadImportedEmbeddings reads the vectors in the imported sources of a task, with the same checks
 // as at import.
-func ReadImportedEmbeddings(ctx context.Context, t *tasks.Task, sources []storage.Digest, limits Limits) (*Embeddings, error) {
+func ReadImportedEmbeddings(ctx context.Context, t *tasks.Task, sources []storage.Digest, limits source.Limits) (*source.Embeddings, error) {
 	files := importedFiles{ctx: ctx, task: t}
-	e, err := ReadEmbeddings(ctx, files.of(sources), limits)
+	e, err := source.ReadEmbeddings(ctx, files.of(sources), limits)
 	return e, files.classify(err)
 }

@@ -8,11 +8,14 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
-var taggedReading = Reading{Label: TagsLabel, Tags: Tags([]string{"r", "machine learning", "time"})}
+var taggedReading = source.Reading{Label: source.TagsLabel, Tags: source.Tags([]string{"r", "machine learning", "time"})}
 
 // labelledCorpus has lines with a score and with tags.
 func labelledCorpus(n int) string {
@@ -32,20 +35,20 @@ func labelledCorpus(n int) string {
 }
 
 // encoded imports and encodes a source, and returns the vocabulary and the training texts.
-func encoded(t *testing.T, r Reading, source string, vocabulary int) (*text.Vocabulary, [][]int32) {
+func encoded(t *testing.T, r source.Reading, source string, vocabulary int) (*text.Vocabulary, [][]int32) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	corpus := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(source))}, Reading: r})
 	parts := g.Run(Encode, EncodeParams{Seed: 1, Level: r.Level, VocabularySize: vocabulary, TestFraction: 0.2}, taskstest.In(CorpusInput, corpus))
 	v := must.Get(text.ParseVocabulary(parts.Blob(text.VocabularyBlob)))(t)
-	part := must.Get(OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", Train))(t)
+	part := must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", population.Train))(t)
 	texts := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	return v, texts
 }
 
 func TestScoresStandBeforeTheWordsOfTheirTexts(t *testing.T) {
 	t.Parallel()
-	v, texts := encoded(t, Reading{Label: ScoreLabel}, labelledCorpus(200), 10)
+	v, texts := encoded(t, source.Reading{Label: source.ScoreLabel}, labelledCorpus(200), 10)
 	if want := []string{"<score 1>", "<score 1.5>", "<score 2>", "<score 2.5>", "<score 3>", "<score 3.5>", "<score 4>", "<score 4.5>", "<score 5>", "and"}; !slices.Equal(v.Words[text.FirstWord:][:10], want) || v.Ordinary() != 19 {
 		t.Errorf("vocabulary %q", v.Words)
 	}
@@ -85,7 +88,7 @@ func TestTagsThatTheListHasStandBeforeTheWordsInItsOrder(t *testing.T) {
 func TestALongTextKeepsItsLabelsAndItsEnd(t *testing.T) {
 	t.Parallel()
 	long := `{"user":"a","text":"` + strings.Repeat("so ", 50) + `","score":4}` + "\n"
-	_, texts := encoded(t, Reading{Label: ScoreLabel, Sequence: 8}, strings.Repeat(long, 9), 1)
+	_, texts := encoded(t, source.Reading{Label: source.ScoreLabel, Sequence: 8}, strings.Repeat(long, 9), 1)
 	for _, content := range texts {
 		if len(content) != 1+1+8+1 || content[len(content)-1] != text.End {
 			t.Fatalf("text %v: want a begin, a score, eight words and an end", content)
@@ -95,12 +98,12 @@ func TestALongTextKeepsItsLabelsAndItsEnd(t *testing.T) {
 
 func TestTheSurveyOfLabelledTextsCountsWhatTheTasksCount(t *testing.T) {
 	t.Parallel()
-	for _, r := range []Reading{{Label: ScoreLabel}, taggedReading} {
-		source := labelledCorpus(300)
+	for _, r := range []source.Reading{{Label: source.ScoreLabel}, taggedReading} {
+		src := labelledCorpus(300)
 		recipe := Recipe{Seed: 3, Reading: r, VocabularySize: 12, TestFraction: 0.2, ValidationFraction: 0.1, TrainShare: 0.7}
-		facts := must.Get(Survey(t.Context(), []File{fileOf("x.jsonl", []byte(source))}, Limits{}, []Recipe{recipe}))(t)
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("x.jsonl", []byte(src))}, source.Limits{}, []Recipe{recipe}))(t)
 		g := taskstest.NewGraph(t)
-		corpus := g.Run(Import, recipe.Import([]storage.Digest{g.Import([]byte(source))}, Limits{}))
+		corpus := g.Run(Import, recipe.Import([]storage.Digest{g.Import([]byte(src))}, source.Limits{}))
 		var imported ImportMetrics
 		corpus.DecodeMetrics(&imported)
 		var parts EncodeMetrics
@@ -114,7 +117,7 @@ func TestTheSurveyOfLabelledTextsCountsWhatTheTasksCount(t *testing.T) {
 	}
 }
 
-var taggedImages = Reading{Level: text.ImageLevel, Image: Image{Width: 2, Height: 1, Channels: 1, Classes: 10}, Label: TagsLabel, Tags: Tags([]string{"dog", "cat", "tree"})}
+var taggedImages = source.Reading{Level: text.ImageLevel, Image: images.Shape{Width: 2, Height: 1, Channels: 1, Classes: 10}, Label: source.TagsLabel, Tags: source.Tags([]string{"dog", "cat", "tree"})}
 
 func TestImagesHaveANumberForEachTagBeforeTheirPixels(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,9 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -30,8 +33,8 @@ func FuzzBytesComeBackAsTheyWere(f *testing.F) {
 		f.Add(text, uint16(20))
 	}
 	f.Fuzz(func(t *testing.T, content string, sequence uint16) {
-		r := Reading{Level: text.ByteLevel, Sequence: 1 + int(sequence)%text.MaxSequence}
-		words, cut := newLexicon(r, FaultParams{}).sentence(0, content)
+		r := source.Reading{Level: text.ByteLevel, Sequence: 1 + int(sequence)%text.MaxSequence}
+		words, cut := newLexicon(r, faults.Params{}).sentence(0, content)
 		var got []byte
 		for _, w := range words {
 			got = append(got, byte(w))
@@ -53,9 +56,9 @@ func TestSentencesOfBytesAreTheTexts(t *testing.T) {
 	for _, text := range texts {
 		lines = append(lines, line{"ann", text})
 	}
-	r := Recipe{Reading: Reading{Level: text.ByteLevel}, Words: 1}
+	r := Recipe{Reading: source.Reading{Level: text.ByteLevel}, Words: 1}
 	p := runPipeline(t, jsonLines(lines), r)
-	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	population := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 	var got []string
 	for u := range population.Users() {
 		sentences := must.Get(population.ReadUser(t.Context(), u))(t)
@@ -85,7 +88,7 @@ func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
 	ran := checkSurvey(t, data, recipes)
 	for i, r := range recipes {
 		p := ran[i]
-		iid := p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)
+		iid := p.open(t, p.partition(population.PartitionParams{Partition: population.IID, Words: r.Words, Seed: 1}), population.IID)
 		for _, s := range everyUser(t, iid) {
 			if n := text.WordsOf(s); n < 1 || n > r.Complete().Sequence {
 				t.Fatalf("%+v: a sentence of %d words", r.Reading, n)
@@ -97,7 +100,7 @@ func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
 	}
 }
 
-func everyUser(t *testing.T, p *Population) [][]int32 {
+func everyUser(t *testing.T, p *population.Population) [][]int32 {
 	t.Helper()
 	var all [][]int32
 	for u := range p.Users() {
@@ -120,7 +123,7 @@ func TestReadingsThatDoNotFitAreRefused(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if _, err := words.Try(Import, ImportParams{Reading: Reading{Sequence: 1001}}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "sequences of 1001 words; expected 1 to 1000") {
+	if _, err := words.Try(Import, ImportParams{Reading: source.Reading{Sequence: 1001}}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "sequences of 1001 words; expected 1 to 1000") {
 		t.Errorf("long sequences: %v", err)
 	}
 }

@@ -1,6 +1,8 @@
 package datasets
 
 import (
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/subwords"
 	"coalmine/tasks/datasets/text"
 	"strings"
@@ -16,7 +18,7 @@ func (l *lexicon) cutSentence(text string) (cut bool) {
 		return len(tokens) > l.reading.Sequence
 	case scheme.Fixed():
 		return l.bytesOf(text)
-	case l.faults.hitting():
+	case l.faults.Hitting():
 		return l.misread(text)
 	}
 	longest := len(l.sentenced) + l.reading.Sequence
@@ -39,7 +41,7 @@ func (l *lexicon) bytesOf(text string) (cut bool) {
 
 // firstLexicon returns the lexicon of FirstRules; nil if FirstRules and CurrentRules give the same
 // words for every text.
-func firstLexicon(r Reading, f FaultParams) *lexicon {
+func firstLexicon(r source.Reading, f faults.Params) *lexicon {
 	level := r.Level.Scheme()
 	if r.Rules.First() || level.Images || level.Fixed() && len(f.Faults) == 0 {
 		return nil
@@ -81,9 +83,9 @@ func (n *numbering) id(name []byte) uint64 {
 
 // lexicon turns texts into sentences of word numbers, one after another in order of the source.
 type lexicon struct {
-	reading    Reading
-	planted    FaultParams
-	faults     *planter // nil without faults
+	reading    source.Reading
+	planted    faults.Params
+	faults     *faults.Planter // nil without faults
 	words      *numbering
 	separator  uint32 // number of the separator of pairs
 	noLabel    uint32 // number for a missing label of an image
@@ -95,7 +97,7 @@ type lexicon struct {
 	sentenced  []uint32
 }
 
-func newLexicon(r Reading, f FaultParams) *lexicon {
+func newLexicon(r source.Reading, f faults.Params) *lexicon {
 	r = r.Complete()
 	scheme := r.Level.Scheme()
 	l := &lexicon{reading: r, planted: f, words: newNumbering(), tokenizer: text.Tokenizer{First: r.Rules.First()}}
@@ -123,8 +125,8 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 // restart resets the lexicon to the beginning of the source. Words keep their numbers.
 func (l *lexicon) restart() {
 	if len(l.planted.Faults) > 0 {
-		l.faults = newPlanter(l.planted)
-		l.faults.first = l.tokenizer.First
+		l.faults = faults.NewPlanter(l.planted)
+		l.faults.First = l.tokenizer.First
 	}
 }
 
@@ -153,8 +155,8 @@ func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 		text = "\x00" + text
 	}
 	if l.faults != nil {
-		l.faults.next(user)
-		text = l.faults.image(l.reading.Image, unlabelled, l.faults.text(text))
+		l.faults.Next(user)
+		text = l.faults.Image(l.reading.Image, unlabelled, l.faults.Text(text))
 	}
 	switch {
 	case l.reading.Pairs:
@@ -172,13 +174,13 @@ func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 
 // misread appends the sentence of a text at the word level after faults.
 func (l *lexicon) misread(text string) (cut bool) {
-	l.tokenizer.KeepCase = l.faults.keepsCase(text)
+	l.tokenizer.KeepCase = l.faults.KeepsCase(text)
 	l.misreading = l.misreading[:0]
 	for w := range l.tokenizer.Words(text) {
 		l.misreading = append(l.misreading, string(w))
 	}
 	l.tokenizer.KeepCase = false
-	words := l.faults.words(l.misreading)
+	words := l.faults.Words(l.misreading)
 	kept := words[:min(len(words), l.reading.Sequence)]
 	for _, w := range kept {
 		l.sentenced = append(l.sentenced, uint32(l.words.id([]byte(w))))
@@ -187,16 +189,16 @@ func (l *lexicon) misread(text string) (cut bool) {
 }
 
 // found returns the counts of planted faults.
-func (l *lexicon) found() []PlantedFault {
+func (l *lexicon) found() []faults.Count {
 	if l.faults == nil {
 		return nil
 	}
-	return l.faults.found()
+	return l.faults.Found()
 }
 
 // labelled appends the numbers of a text's labels and then of its words to the lexicon's sentence.
 func (l *lexicon) labelled(text string) (cut bool) {
-	numbers, text, _ := strings.Cut(text, pairMark)
+	numbers, text, _ := strings.Cut(text, source.PairMark)
 	for i := range len(numbers) {
 		l.sentenced = append(l.sentenced, uint32(numbers[i]))
 	}
@@ -206,7 +208,7 @@ func (l *lexicon) labelled(text string) (cut bool) {
 // pair appends the numbers of the first words of each text, at most a sequence, to the lexicon's
 // sentence.
 func (l *lexicon) pair(text string) (cut bool) {
-	source, target, _ := strings.Cut(text, pairMark)
+	source, target, _ := strings.Cut(text, source.PairMark)
 	sourceCut := l.cutSentence(source)
 	l.sentenced = append(l.sentenced, l.separator)
 	return l.cutSentence(target) || sourceCut

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -13,7 +14,7 @@ import (
 type PlacedExample struct {
 	// Example is the position in the source, from 0; User is the user's number in the corpus.
 	Example, User int
-	Part          Part
+	Part          population.Part
 	// Sentence is the example in the part: token ids from Begin, with End unless they fill a
 	// sequence; nil if Unused. It must not be modified.
 	Sentence []int32
@@ -44,9 +45,9 @@ func EachPlacedWord(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams
 }
 
 func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) error {
-	var parts [len(allParts)]partReader
-	for j, part := range allParts {
-		population, err := OpenPart(ctx, e.task, PartsInput, part)
+	var parts [len(population.Parts)]partReader
+	for j, part := range population.Parts {
+		population, err := population.OpenPart(ctx, e.task, population.PartsInput, part)
 		if err != nil {
 			return err
 		}
@@ -56,24 +57,24 @@ func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) 
 		return e.pieces(x, func(tokens []int32) error {
 			number := e.parts[x.ordinal]
 			if number == unused {
-				return do(PlacedExample{x.ordinal, x.user, Unused, []int32{}})
+				return do(PlacedExample{x.ordinal, x.user, population.Unused, []int32{}})
 			}
 			sentence, err := parts[number].next(ctx, x.user)
 			if err != nil {
 				return err
 			}
 			if text.WordsOf(sentence) != len(tokens) {
-				return fmt.Errorf("example %d of the source has %d words, %d in the part %s: %w", x.ordinal, len(tokens), text.WordsOf(sentence), allParts[number], storage.ErrCorrupt)
+				return fmt.Errorf("example %d of the source has %d words, %d in the part %s: %w", x.ordinal, len(tokens), text.WordsOf(sentence), population.Parts[number], storage.ErrCorrupt)
 			}
-			return do(PlacedExample{x.ordinal, x.user, allParts[number], sentence})
+			return do(PlacedExample{x.ordinal, x.user, population.Parts[number], sentence})
 		})
 	}, nil)
 }
 
 // partReader reads the examples of a part in order.
 type partReader struct {
-	part       Part
-	population *Population
+	part       population.Part
+	population *population.Population
 	user, read int // read counts the user's examples read so far
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -38,11 +40,11 @@ func randomTimes(rng *rand.Rand, n int) (lines []timedLine, source []byte) {
 func TestExamplesFollowTheirTime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
-		lines, source := randomTimes(rand.New(rand.NewPCG(seed, 0)), 200)
-		recipe := Recipe{Seed: seed, Reading: Reading{Level: text.ByteLevel}, TestFraction: 0.2, ValidationFraction: 0.1}
-		parts := examplesByPart(t, source, recipe)
+		lines, src := randomTimes(rand.New(rand.NewPCG(seed, 0)), 200)
+		recipe := Recipe{Seed: seed, Reading: source.Reading{Level: text.ByteLevel}, TestFraction: 0.2, ValidationFraction: 0.1}
+		parts := examplesByPart(t, src, recipe)
 		recipe.Timed = true
-		for part, found := range examplesByPart(t, source, recipe) {
+		for part, found := range examplesByPart(t, src, recipe) {
 			want := slices.Clone(parts[part])
 			slices.SortStableFunc(want, func(a, b int) int {
 				return cmp.Or(cmp.Compare(lines[a].user, lines[b].user), cmp.Compare(lines[a].at, lines[b].at))
@@ -56,12 +58,12 @@ func TestExamplesFollowTheirTime(t *testing.T) {
 }
 
 // examplesByPart are the places in the source, which the texts hold, of each part's examples.
-func examplesByPart(t *testing.T, source []byte, r Recipe) map[Part][]int {
+func examplesByPart(t *testing.T, source []byte, r Recipe) map[population.Part][]int {
 	t.Helper()
 	p := runPipeline(t, source, r)
 	params := r.Encode()
-	found := map[Part][]int{}
-	must.Do(t, EachPlaced(t.Context(), p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(PartsInput, p.parts)), params, func(x PlacedExample) error {
+	found := map[population.Part][]int{}
+	must.Do(t, EachPlaced(t.Context(), p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(population.PartsInput, p.parts)), params, func(x PlacedExample) error {
 		var content []byte
 		for _, token := range x.Sentence[1 : 1+text.WordsOf(x.Sentence)] {
 			content = append(content, byte(token-text.FirstWord))
@@ -89,15 +91,15 @@ func TestTimeKeysAreOrderedAsNumbers(t *testing.T) {
 // A line without a time is named where times are wanted, by the survey and by the import.
 func TestALineWithoutATimeIsNamed(t *testing.T) {
 	t.Parallel()
-	source := []byte(`{"user":"a","text":"x","time":1}` + "\n" + `{"user":"a","text":"y"}` + "\n")
-	recipe := Recipe{Reading: Reading{Level: text.ByteLevel, Timed: true}}
-	_, err := Survey(t.Context(), []File{fileOf("s.jsonl", source)}, Limits{}, []Recipe{recipe})
+	src := []byte(`{"user":"a","text":"x","time":1}` + "\n" + `{"user":"a","text":"y"}` + "\n")
+	recipe := Recipe{Reading: source.Reading{Level: text.ByteLevel, Timed: true}}
+	_, err := Survey(t.Context(), []source.File{fileOf("s.jsonl", src)}, source.Limits{}, []Recipe{recipe})
 	const want = `s.jsonl, line 2: "time" is missing; expected {"user": "…", "text": "…"} on every line (and "time"`
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("the survey says %v, want %s", err, want)
 	}
 	g := taskstest.NewGraph(t)
-	params := recipe.Import([]storage.Digest{g.Import(source)}, Limits{})
+	params := recipe.Import([]storage.Digest{g.Import(src)}, source.Limits{})
 	if _, err := g.Try(Import, params); err == nil || !strings.Contains(err.Error(), `line 2: "time" is missing`) {
 		t.Errorf("the import says %v", err)
 	}
@@ -105,17 +107,17 @@ func TestALineWithoutATimeIsNamed(t *testing.T) {
 
 func TestSurveyFindsWhatTasksMakeOfTimes(t *testing.T) {
 	t.Parallel()
-	_, source := randomTimes(rand.New(rand.NewPCG(3, 0)), 300)
-	recipe := Recipe{Seed: 4, Reading: Reading{Level: text.ByteLevel, Timed: true}, TestFraction: 0.1, HeldOutUsers: 0.3, Members: true}
-	facts := must.Get(Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe}))(t)
-	p := runPipeline(t, source, recipe)
-	var balance BalanceMetrics
+	_, src := randomTimes(rand.New(rand.NewPCG(3, 0)), 300)
+	recipe := Recipe{Seed: 4, Reading: source.Reading{Level: text.ByteLevel, Timed: true}, TestFraction: 0.1, HeldOutUsers: 0.3, Members: true}
+	facts := must.Get(Survey(t.Context(), []source.File{fileOf("s", src)}, source.Limits{}, []Recipe{recipe}))(t)
+	p := runPipeline(t, src, recipe)
+	var balance population.BalanceMetrics
 	p.balanced.DecodeMetrics(&balance)
 	if !reflect.DeepEqual(facts[0].Balance, balance) {
 		t.Errorf("the survey has %+v, the task %+v", facts[0].Balance, balance)
 	}
 	recipe.Words = 10
-	if _, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe}); err == nil || !strings.Contains(err.Error(), "balanced users of 10 words") {
+	if _, err := Survey(t.Context(), []source.File{fileOf("s", src)}, source.Limits{}, []Recipe{recipe}); err == nil || !strings.Contains(err.Error(), "balanced users of 10 words") {
 		t.Errorf("balanced users in order of time: %v", err)
 	}
 }
@@ -125,11 +127,11 @@ func TestMembersAreTheUsersThatTrain(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		source := jsonLines(randomLines(rng, 300))
+		src := jsonLines(randomLines(rng, 300))
 		recipe := Recipe{Seed: seed, VocabularySize: 20, TestFraction: 0.2, Words: []int{0, 70}[seed%2], HeldOutUsers: 0.3 * float64(rng.IntN(2)), Members: true}
-		facts := must.Get(Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe}))(t)
-		p := runPipeline(t, source, recipe)
-		population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("s", src)}, source.Limits{}, []Recipe{recipe}))(t)
+		p := runPipeline(t, src, recipe)
+		population := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 		names := userNames(t, p, population)
 		if len(facts[0].Members) != population.Users() {
 			t.Fatalf("seed %d: %d members of %d users", seed, len(facts[0].Members), population.Users())
@@ -143,13 +145,13 @@ func TestMembersAreTheUsersThatTrain(t *testing.T) {
 }
 
 // userNames are those of a by-user population, by where their examples stand.
-func userNames(t *testing.T, p pipeline, population *Population) []string {
+func userNames(t *testing.T, p pipeline, pop *population.Population) []string {
 	t.Helper()
-	index := must.Get(DecodeIndex(p.parts.Blob(IndexBlob(Train))))(t)
+	index := must.Get(population.DecodeIndex(p.parts.Blob(population.IndexBlob(population.Train))))(t)
 	var all, names []string
 	must.Do(t, json.Unmarshal(p.corpus.Blob(UsersBlob), &all))
-	for _, e := range population.Index().Extents {
-		owner := slices.IndexFunc(index.Extents, func(o Extent) bool { return o.Offset <= e.Offset && e.Offset < o.Offset+o.Length })
+	for _, e := range pop.Index().Extents {
+		owner := slices.IndexFunc(index.Extents, func(o population.Extent) bool { return o.Offset <= e.Offset && e.Offset < o.Offset+o.Length })
 		names = append(names, all[owner])
 	}
 	return names

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -42,8 +43,8 @@ func (p *OutOfVocabularyParams) encode() EncodeParams {
 }
 
 // reading returns the reading of the words.
-func (p *OutOfVocabularyParams) reading() Reading {
-	return Reading{Level: text.ByteLevel, Sequence: p.Sequence}.Complete()
+func (p *OutOfVocabularyParams) reading() source.Reading {
+	return source.Reading{Level: text.ByteLevel, Sequence: p.Sequence}.Complete()
 }
 
 func runOutOfVocabulary(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) error {
@@ -51,7 +52,7 @@ func runOutOfVocabulary(ctx context.Context, t *tasks.Task, p *OutOfVocabularyPa
 	if err := encode.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	if err := p.reading().check(); err != nil {
+	if err := p.reading().Check(); err != nil {
 		return tasks.Permanent(err)
 	}
 	e, err := openOutside(ctx, t, p)

@@ -12,6 +12,9 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -19,14 +22,14 @@ import (
 // selecting is a recipe of the words outside of a vocabulary.
 func selecting(seed uint64, outside Outside, sequence, words int) Recipe {
 	return Recipe{
-		Seed: seed, Reading: Reading{Level: text.ByteLevel, Sequence: sequence}, Outside: outside,
+		Seed: seed, Reading: source.Reading{Level: text.ByteLevel, Sequence: sequence}, Outside: outside,
 		TestFraction: 0.2, ValidationFraction: 0.1, TrainShare: 0.8, Words: words,
 	}
 }
 
 // outsideByHand are the words outside of the vocabulary by part and user, from the source
 // and the definition alone.
-func outsideByHand(lines []line, r Recipe) map[Part]map[string][]string {
+func outsideByHand(lines []line, r Recipe) map[population.Part]map[string][]string {
 	clean, faulty := make([][]string, len(lines)), make([][]string, len(lines))
 	hit := make([]bool, len(lines))
 	if len(r.Faults) > 0 {
@@ -58,11 +61,11 @@ func outsideByHand(lines []line, r Recipe) map[Part]map[string][]string {
 		}
 		return strings.Compare(a, b)
 	})
-	found := map[Part]map[string][]string{Train: {}, Test: {}, Validation: {}}
+	found := map[population.Part]map[string][]string{population.Train: {}, population.Test: {}, population.Validation: {}}
 	for i, l := range lines {
 		for _, w := range faulty[i][:min(len(faulty[i]), r.Outside.Sequence)] {
 			if parts[i] != unused && !slices.Contains(ranked[:r.Outside.Size], w) {
-				part := allParts[parts[i]]
+				part := population.Parts[parts[i]]
 				found[part][l.User] = append(found[part][l.User], w[:min(len(w), r.Reading.Sequence)])
 			}
 		}
@@ -73,14 +76,14 @@ func outsideByHand(lines []line, r Recipe) map[Part]map[string][]string {
 func TestWordsOutsideOfTheVocabularyBecomeExamples(t *testing.T) {
 	t.Parallel()
 	lines := faultyLines(300)
-	for _, list := range [][]Planted{nil, {{Fault: JoinWords, Examples: 0.3}}} {
+	for _, list := range [][]faults.Planted{nil, {{Fault: faults.JoinWords, Examples: 0.3}}} {
 		r := selecting(4, Outside{Size: 30, Sequence: 12}, 5, 0)
 		r.Faults = list
 		p := runPipeline(t, jsonLines(lines), r)
 		var names []string
 		must.Do(t, json.Unmarshal(p.corpus.Blob(UsersBlob), &names))
 		want := outsideByHand(lines, r)
-		for _, part := range allParts {
+		for _, part := range population.Parts {
 			got := map[string][]string{}
 			for u, sentences := range partSentences(t, p, part) {
 				for _, s := range sentences {
@@ -93,13 +96,13 @@ func TestWordsOutsideOfTheVocabularyBecomeExamples(t *testing.T) {
 		}
 		var m EncodeMetrics
 		p.parts.DecodeMetrics(&m)
-		if m.Train.Users != len(want[Train]) {
-			t.Errorf("%d users have words to train on, %d were counted", len(want[Train]), m.Train.Users)
+		if m.Train.Users != len(want[population.Train]) {
+			t.Errorf("%d users have words to train on, %d were counted", len(want[population.Train]), m.Train.Users)
 		}
-		var b BalanceMetrics
+		var b population.BalanceMetrics
 		p.balanced.DecodeMetrics(&b)
-		if b.Balanced.Users != len(want[Train]) {
-			t.Errorf("%d users are selected, %d train", len(want[Train]), b.Balanced.Users)
+		if b.Balanced.Users != len(want[population.Train]) {
+			t.Errorf("%d users are selected, %d train", len(want[population.Train]), b.Balanced.Users)
 		}
 	}
 }
@@ -111,14 +114,14 @@ func TestSurveyFindsTheSelectedWordsAsTheTasksDo(t *testing.T) {
 	for i := range 12 {
 		r := selecting(uint64(i%4), Outside{Size: 20 + 10*i}, 3*i, 7*(i%3))
 		if r.HeldOutUsers = 0.2; i%2 == 1 {
-			r.Faults = []Planted{{Fault: JoinWords, Examples: 0.5}, {Fault: Latin1, Users: 0.5}}
+			r.Faults = []faults.Planted{{Fault: faults.JoinWords, Examples: 0.5}, {Fault: faults.Latin1, Users: 0.5}}
 		}
 		plain := smallRecipe
 		plain.Seed = uint64(i)
 		recipes = append(recipes, r, plain)
 	}
 	for name, memory := range map[string]surveyMemory{"kept": {kept: 1 << 30}, "read again": {states: 1}} {
-		facts := must.Get(survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes, memory))(t)
+		facts := must.Get(survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, recipes, memory))(t)
 		for i, r := range recipes {
 			if want := factsOf(t, runPipeline(t, data, r), r); !reflect.DeepEqual(facts[i], want) {
 				t.Errorf("%s, %+v: surveyed %+v, the tasks found %+v", name, r, facts[i], want)
@@ -133,10 +136,10 @@ func TestSelectedWordsAreFoundWhereTheyStand(t *testing.T) {
 	r := selecting(4, Outside{Size: 30, Sequence: 12}, 50, 0)
 	p := runPipeline(t, jsonLines(lines), r)
 	params := r.OutOfVocabulary()
-	task := p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(VocabularyInput, p.vocabulary), taskstest.In(PartsInput, p.parts))
-	got, left := map[Part]int{}, 0
+	task := p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(VocabularyInput, p.vocabulary), taskstest.In(population.PartsInput, p.parts))
+	got, left := map[population.Part]int{}, 0
 	err := EachPlacedWord(t.Context(), task, &params, func(x PlacedExample) error {
-		if x.Part == Unused {
+		if x.Part == population.Unused {
 			left++
 			return nil
 		}
@@ -146,7 +149,7 @@ func TestSelectedWordsAreFoundWhereTheyStand(t *testing.T) {
 		}
 		return nil
 	})
-	want := map[Part]int{}
+	want := map[population.Part]int{}
 	for part, users := range outsideByHand(lines, r) {
 		for _, words := range users {
 			want[part] += len(words)
@@ -161,7 +164,7 @@ func TestWordsThatCannotBeSelectedAreRefused(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 20))
 	p := runPipeline(t, data, Recipe{VocabularySize: 5, Words: 1})
-	bytes := p.Run(Import, ImportParams{Sources: []storage.Digest{p.Import(data)}, Reading: Reading{Level: text.ByteLevel}})
+	bytes := p.Run(Import, ImportParams{Sources: []storage.Digest{p.Import(data)}, Reading: source.Reading{Level: text.ByteLevel}})
 	for want, c := range map[string]struct {
 		params OutOfVocabularyParams
 		corpus *taskstest.Node
@@ -177,7 +180,7 @@ func TestWordsThatCannotBeSelectedAreRefused(t *testing.T) {
 	}
 	r := selecting(1, Outside{Size: 5}, 0, 1)
 	r.Level = text.WordLevel
-	if _, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}); err == nil {
+	if _, err := Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{r}); err == nil {
 		t.Error("words are selected at the word level")
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -47,19 +50,19 @@ func TestAPairIsOneSentence(t *testing.T) {
 		{"ann", "yes", "ja"},
 	})
 	for _, c := range []struct {
-		reading    Reading
+		reading    source.Reading
 		vocabulary int
 		want       []string
 	}{
-		{Reading{Sequence: 3, Pairs: true}, 12, []string{
+		{source.Reading{Sequence: 3, Pairs: true}, 12, []string{
 			"<begin> good morning <end> guten morgen <end>", "<begin> one two three <end> eins zwei drei", "<begin> yes <end> ja <end>"}},
-		{Reading{Level: text.ByteLevel, Sequence: 4, Pairs: true}, 0, []string{
+		{source.Reading{Level: text.ByteLevel, Sequence: 4, Pairs: true}, 0, []string{
 			"<begin> G o o d <end> g u t e", "<begin> o n e   <end> e i n s", "<begin> y e s <end> j a <end>"}},
 	} {
 		p := runPipeline(t, data, Recipe{Reading: c.reading, VocabularySize: c.vocabulary, Words: 1})
 		vocabulary := must.Get(text.ParseVocabulary(p.parts.Blob(text.VocabularyBlob)))(t)
 		var got []string
-		for _, sentence := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)) {
+		for _, sentence := range everyUser(t, p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)) {
 			var words []string
 			for _, token := range sentence {
 				words = append(words, vocabulary.Words[token])
@@ -85,7 +88,7 @@ func TestSurveyFindsWhatTheTasksFindOfPairs(t *testing.T) {
 	recipes := []Recipe{words, bytes, share}
 	for i, p := range checkSurvey(t, data, recipes) {
 		r := recipes[i]
-		for _, s := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)) {
+		for _, s := range everyUser(t, p.open(t, p.partition(population.PartitionParams{Partition: population.IID, Words: r.Words, Seed: 1}), population.IID)) {
 			at, longest := slices.Index(s, text.Separator), r.Complete().Sequence
 			if at < 2 || at > 1+longest || text.WordsOf(s)-at < 1 || text.WordsOf(s)-at > longest {
 				t.Fatalf("%+v: a pair of %d words, separated at %d", r.Reading, text.WordsOf(s), at)
@@ -105,20 +108,20 @@ func TestPairsThatDoNotFitAreRefused(t *testing.T) {
 		`{"user":"ann","text":"yes","target":"ja` + "\xff" + `"}`: `line 2: byte 40 is not valid UTF-8`,
 	} {
 		var err error
-		for _, fault := range (Reading{Pairs: true}).Records(t.Context(), []File{fileOf("a.jsonl", []byte(good+line))}, Limits{}) {
+		for _, fault := range (source.Reading{Pairs: true}).Records(t.Context(), []source.File{fileOf("a.jsonl", []byte(good+line))}, source.Limits{}) {
 			err = fault
 		}
-		var fault *SourceError
+		var fault *source.Error
 		if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want an error with %q", line, err, want)
 		}
 	}
-	if err := (Reading{Level: text.ImageLevel, Pairs: true}).check(); err == nil || !strings.Contains(err.Error(), "pairs at the image level") {
+	if err := (source.Reading{Level: text.ImageLevel, Pairs: true}).Check(); err == nil || !strings.Contains(err.Error(), "pairs at the image level") {
 		t.Errorf("pairs of images: error %v", err)
 	}
 	pairs := smallRecipe
 	pairs.Pairs = true
-	if _, err := Survey(t.Context(), []File{fileOf("data", []byte(good))}, Limits{}, []Recipe{pairs, smallRecipe}); err == nil || !strings.Contains(err.Error(), "as pairs and as texts alone") {
+	if _, err := Survey(t.Context(), []source.File{fileOf("data", []byte(good))}, source.Limits{}, []Recipe{pairs, smallRecipe}); err == nil || !strings.Contains(err.Error(), "as pairs and as texts alone") {
 		t.Errorf("a source read both ways: error %v", err)
 	}
 }
@@ -127,8 +130,8 @@ func TestAPairHasItsSeparatorBetweenItsTexts(t *testing.T) {
 	t.Parallel()
 	for _, level := range []text.Level{text.WordLevel, text.ByteLevel} {
 		for _, content := range []string{"yes", strings.Repeat("a b ", 20)} {
-			l := newLexicon(Reading{Level: level, Sequence: 9, Pairs: true}, FaultParams{})
-			words, _ := l.sentence(0, content+pairMark+content)
+			l := newLexicon(source.Reading{Level: level, Sequence: 9, Pairs: true}, faults.Params{})
+			words, _ := l.sentence(0, content+source.PairMark+content)
 			if at := slices.Index(words, l.separator); at < 1 || at > 9 || len(words)-at < 2 || len(words)-at > 10 {
 				t.Errorf("%q has %d numbers at the %s level, the separator at %d", content, len(words), level, at)
 			}

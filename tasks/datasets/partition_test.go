@@ -8,18 +8,19 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // canaryEvery replaces every nth example of the balanced users, canaries in turn.
-func canaryEvery(t *testing.T, balanced *taskstest.Node, n, canaries int) Overlay {
+func canaryEvery(t *testing.T, balanced *taskstest.Node, n, canaries int) population.Overlay {
 	t.Helper()
-	index := must.Get(DecodeIndex(balanced.Blob(PopulationIndexBlob)))(t)
-	var o Overlay
+	index := must.Get(population.DecodeIndex(balanced.Blob(population.MembersIndexBlob)))(t)
+	var o population.Overlay
 	for i := 0; i < index.Counts().Examples; i += n {
 		u, e := index.Find(i)
-		o = append(o, Replacement{u, e, len(o) % canaries})
+		o = append(o, population.Replacement{User: u, Example: e, Canary: len(o) % canaries})
 	}
 	return o
 }
@@ -30,7 +31,7 @@ func testPipeline(t *testing.T, seed uint64) pipeline {
 }
 
 // checkWords compares the words that the index announces with those read.
-func checkWords(t *testing.T, p *Population) {
+func checkWords(t *testing.T, p *population.Population) {
 	t.Helper()
 	for u := range p.Users() {
 		sentences := must.Get(p.ReadUser(t.Context(), u))(t)
@@ -50,15 +51,15 @@ func checkWords(t *testing.T, p *Population) {
 func TestByUserKeepsBalancedUsersAndLaysCanariesOver(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 1)
-	plain := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	plain := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 	checkWords(t, plain)
 
 	o := canaryEvery(t, p.balanced, 10, 3)
-	node := p.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, p.insert(t, o, 3)))
+	node := p.partition(population.PartitionParams{Partition: population.ByUser}, taskstest.In(population.InsertionsInput, p.insert(t, o, 3)))
 	if slices.ContainsFunc(node.Names(), func(name string) bool { return strings.HasPrefix(name, "train") }) {
 		t.Errorf("by-user rewrote data: %v", node.Names())
 	}
-	population := p.open(t, node, ByUser)
+	population := p.open(t, node, population.ByUser)
 	checkWords(t, population)
 	want := everySentence(t, t.Context(), plain)
 	got := everySentence(t, t.Context(), population)
@@ -74,14 +75,14 @@ func TestByUserKeepsBalancedUsersAndLaysCanariesOver(t *testing.T) {
 }
 
 // checkPlacements recounts holders and insertions from the sentences.
-func checkPlacements(t *testing.T, p pipeline, node *taskstest.Node, population *Population) {
+func checkPlacements(t *testing.T, p pipeline, node *taskstest.Node, pop *population.Population) {
 	t.Helper()
-	list := must.Get(ReadPlacements(t.Context(), p.Task(taskstest.In("population", node)), "population"))(t)
+	list := must.Get(population.ReadPlacements(t.Context(), p.Task(taskstest.In("population", node)), "population"))(t)
 	total := 0
 	for _, c := range list {
 		holders, insertions := 0, 0
-		for u := range population.Users() {
-			sentences := must.Get(population.ReadUser(t.Context(), u))(t)
+		for u := range pop.Users() {
+			sentences := must.Get(pop.ReadUser(t.Context(), u))(t)
 			copies := 0
 			for _, s := range sentences {
 				if slices.Equal(s, text.Frame(nil, c.Tokens, text.SentenceWords)) {
@@ -96,10 +97,10 @@ func checkPlacements(t *testing.T, p pipeline, node *taskstest.Node, population 
 		}
 		total += insertions
 	}
-	var m PartitionMetrics
+	var m population.PartitionMetrics
 	node.DecodeMetrics(&m)
-	if m.ReplacedExamples != total || m.Users != population.Users() || m.Examples != population.Records() {
-		t.Errorf("metrics %+v; found %d canaries in %d users", m, total, population.Users())
+	if m.ReplacedExamples != total || m.Users != pop.Users() || m.Examples != pop.Records() {
+		t.Errorf("metrics %+v; found %d canaries in %d users", m, total, pop.Users())
 	}
 }
 
@@ -107,10 +108,10 @@ func TestIIDConservesRecordsWithTheirCanaries(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
 		p := testPipeline(t, 20+seed)
-		insertions := taskstest.In(InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 7, 4), 4))
-		byUser := p.open(t, p.partition(PartitionParams{Partition: ByUser}, insertions), ByUser)
-		node := p.partition(PartitionParams{Partition: IID, Words: smallRecipe.Words, Seed: seed}, insertions)
-		iid := p.open(t, node, IID)
+		insertions := taskstest.In(population.InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 7, 4), 4))
+		byUser := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}, insertions), population.ByUser)
+		node := p.partition(population.PartitionParams{Partition: population.IID, Words: smallRecipe.Words, Seed: seed}, insertions)
+		iid := p.open(t, node, population.IID)
 		checkWords(t, iid)
 		checkPlacements(t, p, node, iid)
 
@@ -147,13 +148,13 @@ func checkConserved(t *testing.T, before, after []string) {
 func TestPartitionRefusesUnknownWays(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 3)
-	for want, params := range map[string]PartitionParams{
+	for want, params := range map[string]population.PartitionParams{
 		`partition "random": expected one of by-user, iid`:       {Partition: "random"},
-		"neither words nor seed":                                 {Partition: ByUser, Words: 10},
-		"users.words is -1; expected at least 1, or 0 for users": {Partition: IID, Words: -1},
-		"do not fill one user of 1000000 words":                  {Partition: IID, Words: 1e6},
+		"neither words nor seed":                                 {Partition: population.ByUser, Words: 10},
+		"users.words is -1; expected at least 1, or 0 for users": {Partition: population.IID, Words: -1},
+		"do not fill one user of 1000000 words":                  {Partition: population.IID, Words: 1e6},
 	} {
-		_, err := p.Try(Partition, params, taskstest.In(BalancedInput, p.balanced), taskstest.In(PartsInput, p.parts))
+		_, err := p.Try(population.Partition, params, taskstest.In(population.BalancedInput, p.balanced), taskstest.In(population.PartsInput, p.parts))
 		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", params, err, want)
 		}
@@ -163,7 +164,7 @@ func TestPartitionRefusesUnknownWays(t *testing.T) {
 func TestRecordsAreTheUsersExamplesOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 4)
-	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	population := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 	want := everySentence(t, t.Context(), population)
 	if population.Records() != len(want) {
 		t.Fatalf("%d records of %d", population.Records(), len(want))
@@ -197,16 +198,16 @@ func TestRecordsAreTheUsersExamplesOneAfterAnother(t *testing.T) {
 func TestAClientReadsOnlyItsUsers(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 5)
-	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
-	before := p.BytesRead(p.parts, ShardBlob(Train, 0))
+	pop := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
+	before := p.BytesRead(p.parts, population.ShardBlob(population.Train, 0))
 	want := int64(0)
 	for _, u := range []int{1, 4, 1} {
-		must.Get(population.ReadUser(t.Context(), u))(t)
+		must.Get(pop.ReadUser(t.Context(), u))(t)
 	}
 	for _, u := range []int{1, 4} {
-		want += population.Index().Extents[u].Length
+		want += pop.Index().Extents[u].Length
 	}
-	if got := p.BytesRead(p.parts, ShardBlob(Train, 0)) - before; got != want {
+	if got := p.BytesRead(p.parts, population.ShardBlob(population.Train, 0)) - before; got != want {
 		t.Errorf("read %d bytes of the shard, the two users have %d", got, want)
 	}
 }
@@ -215,11 +216,11 @@ func TestReplayWritesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	run := func() []*taskstest.Node {
 		p := testPipeline(t, 6)
-		insertions := taskstest.In(InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 5, 3), 3))
+		insertions := taskstest.In(population.InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 5, 3), 3))
 		return []*taskstest.Node{
 			p.corpus, p.parts, p.balanced,
-			p.partition(PartitionParams{Partition: ByUser}, insertions),
-			p.partition(PartitionParams{Partition: IID, Words: 60, Seed: 9}, insertions),
+			p.partition(population.PartitionParams{Partition: population.ByUser}, insertions),
+			p.partition(population.PartitionParams{Partition: population.IID, Words: 60, Seed: 9}, insertions),
 		}
 	}
 	first, second := run(), run()
@@ -233,14 +234,14 @@ func TestReplayWritesTheSameBytes(t *testing.T) {
 func TestGoldenDigests(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 99)
-	insertions := taskstest.In(InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 5, 3), 3))
+	insertions := taskstest.In(population.InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 5, 3), 3))
 	taskstest.Golden(t, p.corpus)
 	taskstest.Golden(t, p.parts)
 	taskstest.Golden(t, p.balanced)
-	taskstest.Golden(t, p.Run(ReferenceUsers, ReferenceParams{Seed: 9, Model: 1}, taskstest.In(BalancedInput, p.balanced)))
+	taskstest.Golden(t, p.Run(population.ReferenceUsers, population.ReferenceParams{Seed: 9, Model: 1}, taskstest.In(population.BalancedInput, p.balanced)))
 	taskstest.Golden(t,
-		p.partition(PartitionParams{Partition: ByUser}, insertions),
-		p.partition(PartitionParams{Partition: IID, Words: 60, Seed: 9}, insertions))
+		p.partition(population.PartitionParams{Partition: population.ByUser}, insertions),
+		p.partition(population.PartitionParams{Partition: population.IID, Words: 60, Seed: 9}, insertions))
 }
 
 // Training reads shards from the node that the entry names, so the entry and its
@@ -248,7 +249,7 @@ func TestGoldenDigests(t *testing.T) {
 func TestAPartitionWritesShardsWhereItsEntrySaysSo(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 5)
-	for _, s := range Partitions() {
+	for _, s := range population.Partitions() {
 		if s.Summary == "" || s.Source == "" || s.Unit == "" {
 			t.Errorf("the entry of %s lacks a summary, a source or a unit", s.Partition)
 		}
@@ -257,7 +258,7 @@ func TestAPartitionWritesShardsWhereItsEntrySaysSo(t *testing.T) {
 			t.Errorf("%s: parameters %+v", s.Partition, params)
 		}
 		node := p.partition(params)
-		if slices.Contains(node.Names(), ShardBlob(Train, 0)) != s.Rewrites {
+		if slices.Contains(node.Names(), population.ShardBlob(population.Train, 0)) != s.Rewrites {
 			t.Errorf("%s: writes shards: %v, and its entry says %v", s.Partition, !s.Rewrites, s.Rewrites)
 		}
 		if users := p.open(t, node, s.Partition).Users(); users == 0 {

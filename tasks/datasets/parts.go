@@ -7,9 +7,10 @@ import (
 	"slices"
 
 	"coalmine/internal/seeds"
+	"coalmine/tasks/datasets/population"
 )
 
-// partNumber is a Part's index in allParts.
+// partNumber is a Part's index in Parts.
 type partNumber byte
 
 const (
@@ -21,7 +22,7 @@ const (
 	partNumbers = iota
 )
 
-func numberOf(p Part) partNumber { return partNumber(slices.Index(allParts[:], p)) }
+func numberOf(p population.Part) partNumber { return partNumber(slices.Index(population.Parts[:], p)) }
 
 // partCoins assigns examples to parts, one after another in order of the source. Each example takes
 // one number from every stream regardless of the outcome, so that a larger fraction only adds

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -45,11 +46,11 @@ func checkPhrase(t *testing.T, texts []string, level text.Level, phrase Phrase, 
 			}
 		}
 	}
-	recipe := Recipe{Reading: Reading{Level: level}, Words: 10, Phrases: []Phrase{phrase}}
+	recipe := Recipe{Reading: source.Reading{Level: level}, Words: 10, Phrases: []Phrase{phrase}}
 	if level == text.WordLevel {
 		recipe.VocabularySize = 3
 	}
-	facts := must.Get(Survey(t.Context(), []File{fileOf("data", []byte(lines.String()))}, Limits{}, []Recipe{recipe, recipe}))(t)
+	facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", []byte(lines.String()))}, source.Limits{}, []Recipe{recipe, recipe}))(t)
 	for _, f := range facts {
 		if len(f.Phrases) != 1 || f.Phrases[0] != len(found) {
 			t.Errorf("%v: %v, want %d", phrase, f.Phrases, len(found))

@@ -17,6 +17,8 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -27,17 +29,17 @@ func corpusExamples(t *testing.T, corpus *taskstest.Node) []line { return corpus
 // corpusTexts does the same with another sign for the space within a word.
 func corpusTexts(t *testing.T, corpus *taskstest.Node, within string) []line {
 	t.Helper()
-	index := must.Get(DecodeIndex(corpus.Blob(CorpusIndexBlob)))(t)
+	index := must.Get(population.DecodeIndex(corpus.Blob(CorpusIndexBlob)))(t)
 	var names []string
 	must.Do(t, json.Unmarshal(corpus.Blob(UsersBlob), &names))
 	dictionary := text.SplitLines(corpus.Blob(DictionaryBlob))
-	r := bytes.NewReader(corpus.Blob(ShardBlob(corpusPart, 0)))
+	r := bytes.NewReader(corpus.Blob(population.ShardBlob(population.Corpus, 0)))
 	out := make([]line, index.Counts().Examples)
 	for u, e := range index.Extents {
 		ordinal := -1
 		for range e.Examples {
 			gap := must.Get(binary.ReadUvarint(r))(t)
-			ids := must.Get(readExample(r, nil, index.Sequence, len(dictionary)))(t)
+			ids := must.Get(population.ReadExample(r, nil, index.Sequence, len(dictionary)))(t)
 			var words []string
 			for _, id := range ids {
 				words = append(words, strings.ReplaceAll(dictionary[id], " ", within))
@@ -128,8 +130,8 @@ func TestPartsHoldEveryExampleOnce(t *testing.T) {
 	}
 	var got, want []string
 	task := p.Task(taskstest.In("parts", p.parts))
-	for _, part := range allParts {
-		population := must.Get(OpenPart(t.Context(), task, "parts", part))(t)
+	for _, part := range population.Parts {
+		population := must.Get(population.OpenPart(t.Context(), task, "parts", part))(t)
 		sentences := must.Get(population.ReadRecords(t.Context(), 0, population.Records()))(t)
 		for _, s := range sentences {
 			got = append(got, vocabularyText(v, s))
@@ -182,7 +184,7 @@ func TestPartsHaveTheSizesAskedFor(t *testing.T) {
 	for part, share := range map[partNumber]float64{test: 0.1, validation: 0.9 * 0.2, train: 0.9 * 0.8} {
 		sd := math.Sqrt(n * share * (1 - share))
 		if off := math.Abs(float64(counts[part]) - n*share); off > 5*sd {
-			t.Errorf("%s has %d of %d examples, %.0f off the share of %v", allParts[part], counts[part], n, off, share)
+			t.Errorf("%s has %d of %d examples, %.0f off the share of %v", population.Parts[part], counts[part], n, off, share)
 		}
 	}
 }
@@ -211,7 +213,7 @@ func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
 		recipe := smallRecipe
 		recipe.TrainShare = share
 		p := runPipeline(t, data, recipe)
-		population := must.Get(OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", Train))(t)
+		population := must.Get(population.OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", population.Train))(t)
 		return everySentence(t, t.Context(), population), p.parts
 	}
 	whole, parts := sentences(0)
@@ -232,7 +234,7 @@ func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
 			}
 		}
 		before = now
-		for _, blob := range []string{text.VocabularyBlob, IndexBlob(Test), ShardBlob(Test, 0), IndexBlob(Validation)} {
+		for _, blob := range []string{text.VocabularyBlob, population.IndexBlob(population.Test), population.ShardBlob(population.Test, 0), population.IndexBlob(population.Validation)} {
 			if !bytes.Equal(of.Blob(blob), parts.Blob(blob)) {
 				t.Errorf("at a share of %v %s is not what it is without", share, blob)
 			}
@@ -247,9 +249,9 @@ func TestBalancedUsersAreRunsOfOneUsersExamples(t *testing.T) {
 		recipe := smallRecipe
 		recipe.Words = words
 		p := runPipeline(t, jsonLines(lines), recipe)
-		part := must.Get(DecodeIndex(p.parts.Blob(IndexBlob(Train))))(t)
-		members := must.Get(DecodeIndex(p.balanced.Blob(PopulationIndexBlob)))(t)
-		held := must.Get(DecodeIndex(p.balanced.Blob(HeldOutIndexBlob)))(t)
+		part := must.Get(population.DecodeIndex(p.parts.Blob(population.IndexBlob(population.Train))))(t)
+		members := must.Get(population.DecodeIndex(p.balanced.Blob(population.MembersIndexBlob)))(t)
+		held := must.Get(population.DecodeIndex(p.balanced.Blob(population.HeldOutIndexBlob)))(t)
 		checkBalanced(t, part, append(slices.Clone(members.Extents), held.Extents...), words)
 		if want := int(0.1*float64(len(members.Extents)+len(held.Extents)) + 0.5); len(held.Extents) != want {
 			t.Errorf("%d words: %d users held out, want %d", words, len(held.Extents), want)
@@ -259,9 +261,9 @@ func TestBalancedUsersAreRunsOfOneUsersExamples(t *testing.T) {
 
 // checkBalanced checks each user of a part: its balanced users follow one another
 // from its beginning, each of the right size, and leave less than one behind.
-func checkBalanced(t *testing.T, part *Index, balanced []Extent, words int) {
+func checkBalanced(t *testing.T, part *population.Index, balanced []population.Extent, words int) {
 	t.Helper()
-	slices.SortFunc(balanced, func(a, b Extent) int { return int(a.Offset - b.Offset) })
+	slices.SortFunc(balanced, func(a, b population.Extent) int { return int(a.Offset - b.Offset) })
 	for u, user := range part.Extents {
 		at, left := user.Offset, user.Words
 		for len(balanced) > 0 && balanced[0].Offset < user.Offset+user.Length {
@@ -283,7 +285,7 @@ func checkBalanced(t *testing.T, part *Index, balanced []Extent, words int) {
 func TestBalanceNeedsOneUserThatIsLargeEnough(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(9, 9)), 100)), smallRecipe)
-	_, err := p.Try(Balance, BalanceParams{Words: 1e6}, taskstest.In(PartsInput, p.parts))
+	_, err := p.Try(population.Balance, population.BalanceParams{Words: 1e6}, taskstest.In(population.PartsInput, p.parts))
 	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "lower users.words") {
 		t.Errorf("got %v", err)
 	}
@@ -302,12 +304,12 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 0.5, Words: 20, Sizes: true},
 			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 1, Words: 50},
 		}
-		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes))(t)
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, recipes))(t)
 		for i, r := range recipes {
 			p := runPipeline(t, data, r)
 			want := p.facts()
 			want.Missing = missing(t, p.parts.Blob(text.VocabularyBlob), r.Named)
-			if index, err := DecodeIndex(p.balanced.Blob(PopulationIndexBlob)); err != nil {
+			if index, err := population.DecodeIndex(p.balanced.Blob(population.MembersIndexBlob)); err != nil {
 				t.Fatal(err)
 			} else if r.Sizes {
 				want.Sizes = index.Sizes()
@@ -322,7 +324,7 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 // common are all words of a source.
 func common(data []byte) []string {
 	var words []string
-	for record, err := range Records(context.Background(), []File{fileOf("data", data)}, Limits{}) {
+	for record, err := range source.Records(context.Background(), []source.File{fileOf("data", data)}, source.Limits{}) {
 		if err != nil {
 			panic(err)
 		}
@@ -342,11 +344,11 @@ func missing(t *testing.T, vocabulary []byte, named string) string {
 func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
 	t.Parallel()
 	file := fileOf("data.jsonl", []byte(annAndBob+"\n{}"))
-	_, err := Survey(t.Context(), []File{file}, Limits{}, []Recipe{smallRecipe})
+	_, err := Survey(t.Context(), []source.File{file}, source.Limits{}, []Recipe{smallRecipe})
 	if err == nil || !strings.HasPrefix(err.Error(), `data.jsonl, line 3: "user" is missing`) {
 		t.Errorf("a bad line: %v", err)
 	}
-	_, err = Survey(t.Context(), []File{file}, Limits{}, []Recipe{{VocabularySize: 1, Words: 1, TestFraction: 1}})
+	_, err = Survey(t.Context(), []source.File{file}, source.Limits{}, []Recipe{{VocabularySize: 1, Words: 1, TestFraction: 1}})
 	if err == nil || !strings.Contains(err.Error(), "test fraction is 1; expected at least 0 and less than 1") {
 		t.Errorf("a bad recipe: %v", err)
 	}
@@ -360,23 +362,23 @@ func TestFactsDoNotDependOnHowManyRecipesThereAre(t *testing.T) {
 	for i := range blockExamples + 1000 {
 		fmt.Fprintf(&content, `{"user":"u%d","text":"w%d w%d w%d w%d"}`+"\n", i*i%53, i%101, i*i%997, i%(i/100+1), i*7%13)
 	}
-	source := []File{{Name: "text", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content.String())), nil }}}
+	src := []source.File{{Name: "text", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content.String())), nil }}}
 	recipes := make([]Recipe, 2*firstRecipes+3)
 	alone := make([]Facts, len(recipes))
 	for i := range recipes {
 		recipes[i] = Recipe{Seed: uint64(i / 2), VocabularySize: 10 + 60*i, TestFraction: 0.05 * float64(i%3), ValidationFraction: 0.2 * float64(i%2), Words: 50 * (1 + i%7), HeldOutUsers: 0.1 * float64(i%4)}
 		if i%5 == 0 {
-			recipes[i].Reading, recipes[i].VocabularySize = Reading{Level: text.ByteLevel}, 0
+			recipes[i].Reading, recipes[i].VocabularySize = source.Reading{Level: text.ByteLevel}, 0
 		}
 	}
 	for i, r := range recipes {
-		facts := must.Get(Survey(t.Context(), source, Limits{}, []Recipe{r}))(t)
+		facts := must.Get(Survey(t.Context(), src, source.Limits{}, []Recipe{r}))(t)
 		alone[i] = facts[0]
 	}
 	for name, memory := range map[string]surveyMemory{
 		"kept": {kept: 1 << 30}, "read again": {kept: 1 << 16, states: 1 << 30}, "read again for every few": {},
 	} {
-		facts, err := survey(t.Context(), source, Limits{}, recipes, memory)
+		facts, err := survey(t.Context(), src, source.Limits{}, recipes, memory)
 		if err != nil || !reflect.DeepEqual(facts, alone) {
 			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, facts, alone)
 		}

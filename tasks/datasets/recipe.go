@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"coalmine/storage"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -12,10 +15,10 @@ import (
 // and Balance that assign examples to parts and users.
 type Recipe struct {
 	Seed uint64 `json:"seed"`
-	Reading
+	source.Reading
 	// Faults are planted when the source is read. The vocabulary comes from the source without
 	// faults.
-	Faults []Planted `json:"faults,omitempty"`
+	Faults []faults.Planted `json:"faults,omitempty"`
 	// Outside, if set, makes every word outside a vocabulary an example; Reading then reads these
 	// words, at the byte level.
 	Outside Outside `json:"outside,omitzero"`
@@ -42,14 +45,14 @@ type Recipe struct {
 }
 
 // Import returns the parameters of Import.
-func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
-	return ImportParams{Sources: sources, Limits: limits, Reading: r.source().Shortest(), FaultParams: r.faults()}
+func (r Recipe) Import(sources []storage.Digest, limits source.Limits) ImportParams {
+	return ImportParams{Sources: sources, Limits: limits, Reading: r.source().Shortest(), Params: r.faults()}
 }
 
 // source returns the reading of the source.
-func (r Recipe) source() Reading {
+func (r Recipe) source() source.Reading {
 	if r.selects() {
-		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped, Rules: r.Rules, Origin: r.Origin}
+		return source.Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped, Rules: r.Rules, Origin: r.Origin}
 	}
 	return r.Reading
 }
@@ -58,11 +61,11 @@ func (r Recipe) source() Reading {
 func (r Recipe) selects() bool { return r.Outside.Size > 0 }
 
 // faults returns the recipe's faults as parameters of Import.
-func (r Recipe) faults() FaultParams {
+func (r Recipe) faults() faults.Params {
 	if len(r.Faults) == 0 {
-		return FaultParams{}
+		return faults.Params{}
 	}
-	return FaultParams{Faults: r.Faults, FaultSeed: r.Seed}
+	return faults.Params{Faults: r.Faults, FaultSeed: r.Seed}
 }
 
 // Vocabulary returns the recipe of the parts that supply the vocabulary, if it differs: it reads
@@ -100,13 +103,13 @@ func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
 }
 
 // Balance returns the parameters of Balance.
-func (r Recipe) Balance() BalanceParams {
-	return BalanceParams{Words: r.Words, HeldOutUsers: r.HeldOutUsers, Seed: r.Seed}
+func (r Recipe) Balance() population.BalanceParams {
+	return population.BalanceParams{Words: r.Words, HeldOutUsers: r.HeldOutUsers, Seed: r.Seed}
 }
 
 func (r Recipe) check() error {
 	encode, balance := r.Encode(), r.Balance()
-	if err := errors.Join(r.Reading.check(), encode.check(), balance.check(), r.source().check()); err != nil {
+	if err := errors.Join(r.Reading.Check(), encode.check(), balance.Check(), r.source().Check()); err != nil {
 		return err
 	}
 	if r.selects() && r.Level != text.ByteLevel || r.Outside.Size < 0 {
@@ -118,5 +121,5 @@ func (r Recipe) check() error {
 	if r.Grouped && r.Words > 0 {
 		return fmt.Errorf("balanced users of %d words, and examples that have groups; expected users as they are (0)", r.Words)
 	}
-	return r.faults().check(r.source().Level)
+	return r.faults().Check(r.source().Level)
 }

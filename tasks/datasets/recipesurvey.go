@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -19,7 +20,7 @@ type recipeSurvey struct {
 	// phrases are the recipe's phrases, counted by the text.
 	phrases []*phraseCount
 	coins   *partCoins
-	counts  [partNumbers]Counts
+	counts  [partNumbers]population.Counts
 	clean   *recipeSurvey // survey of the text of the vocabulary; nil if equal
 	// For a recipe that selects words, after clean has processed the source: see bytesOutside.
 	outside         []int32
@@ -97,11 +98,11 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 		start = b.ends[first-1]
 	}
 	u, coins, size := r.users[user], r.coins, int64(cmp.Or(r.recipe.Words, math.MaxInt))
-	trained := Counts{}
+	trained := population.Counts{}
 	for next = first; next < len(b.users) && b.users[next] == user; next++ {
 		end := b.ends[next]
 		if part := coins.next().within(b.split(next)); part != train {
-			r.counts[part].addExample(int(end - start))
+			r.counts[part].AddExample(int(end - start))
 			u.in[part] = true
 			if len(b.words) > 0 && part != unused {
 				hold(r.held, b.words[start:end])
@@ -109,7 +110,7 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 			start = end
 			continue
 		}
-		trained.addExample(int(end - start))
+		trained.AddExample(int(end - start))
 		if len(b.groups) > 0 {
 			r.addGroup(int(user), b.groups[next])
 		}
@@ -275,7 +276,7 @@ func (r *recipeSurvey) keepUsers() {
 
 // balance puts the balanced users in the order of their index: by user and then in order of the
 // source, which is the order of appending.
-func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member, sizes map[int]int) {
+func (r *recipeSurvey) balance() (metrics population.BalanceMetrics, list []Member, sizes map[int]int) {
 	if r.recipe.Sizes {
 		sizes = map[int]int{}
 	}
@@ -284,9 +285,9 @@ func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member, sizes m
 	} else if r.recipe.HeldOutUsers > 0 || r.recipe.Members {
 		slices.SortStableFunc(r.balanced, func(a, b balancedUser) int { return cmp.Compare(a.user, b.user) })
 	}
-	held, whole := heldOut(r.recipe.Seed, len(r.balanced), r.recipe.HeldOutUsers), make([]bool, len(r.users))
+	held, whole := population.HeldOut(r.recipe.Seed, len(r.balanced), r.recipe.HeldOutUsers), make([]bool, len(r.users))
 	var users int
-	var members, out Counts
+	var members, out population.Counts
 	for i, b := range r.balanced {
 		counts := &members
 		if held[i] {
@@ -297,13 +298,13 @@ func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member, sizes m
 		if r.recipe.Sizes && !held[i] {
 			sizes[int(b.examples)]++
 		}
-		counts.addUser(int(b.examples), int(b.words))
+		counts.AddUser(int(b.examples), int(b.words))
 		if !whole[b.user] {
 			whole[b.user] = true
 			users++
 		}
 	}
-	return newBalanceMetrics(r.counts[train], users, members, out), list, sizes
+	return population.NewBalanceMetrics(r.counts[train], users, members, out), list, sizes
 }
 
 // selectWords sets the facts of the recipes that select words. It reads the source once more,
@@ -344,7 +345,7 @@ func (s *surveyor) readWords(ctx context.Context, following map[*readText][]*rec
 		for t, recipes := range following {
 			words, _ := t.lexicon.sentence(user, record.Text)
 			for _, r := range recipes {
-				r.addWords(user, numberOf(record.part), words, group)
+				r.addWords(user, numberOf(record.Part), words, group)
 			}
 		}
 	}
@@ -366,7 +367,7 @@ func (r *recipeSurvey) addWords(user int, split partNumber, words, group []uint3
 // addOne counts one example in its part and in its group, if it has one.
 func (r *recipeSurvey) addOne(part partNumber, user, words int, group []uint32) {
 	u := &r.users[user]
-	r.counts[part].addExample(words)
+	r.counts[part].AddExample(words)
 	u.in[part] = true
 	if part != train {
 		return

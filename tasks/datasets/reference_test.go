@@ -9,6 +9,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 )
 
@@ -21,7 +22,7 @@ func TestEveryUserTrainsHalfOfTheReferenceModels(t *testing.T) {
 		halves := map[string]bool{}
 		for model := range 8 {
 			var users strings.Builder
-			for u, drawn := range (ReferenceParams{Seed: 3, Model: model}).Members(n) {
+			for u, drawn := range (population.ReferenceParams{Seed: 3, Model: model}).Members(n) {
 				if drawn {
 					trained[u]++
 					users.WriteString(" ")
@@ -47,41 +48,41 @@ func TestReferenceUsersAreThoseOfBothSides(t *testing.T) {
 	recipe := smallRecipe
 	recipe.HeldOutUsers = 0.4
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(3, 0)), 400)), recipe)
-	all := slices.Concat(extents(t, p.balanced, PopulationIndexBlob), extents(t, p.balanced, HeldOutIndexBlob))
-	var pair []Extent
+	all := slices.Concat(extents(t, p.balanced, population.MembersIndexBlob), extents(t, p.balanced, population.HeldOutIndexBlob))
+	var pair []population.Extent
 	for model := range 2 {
-		params := ReferenceParams{Seed: 5, Model: model}
-		users := p.Run(ReferenceUsers, params, taskstest.In(BalancedInput, p.balanced))
-		drawn := extents(t, users, PopulationIndexBlob)
+		params := population.ReferenceParams{Seed: 5, Model: model}
+		users := p.Run(population.ReferenceUsers, params, taskstest.In(population.BalancedInput, p.balanced))
+		drawn := extents(t, users, population.MembersIndexBlob)
 		for u, in := range params.Members(len(all)) {
 			if slices.Contains(drawn, all[u]) != in {
 				t.Errorf("model %d: user %d is drawn: %v, and in the population: %v", model, u, in, !in)
 			}
 		}
-		shuffled := p.Run(Partition, PartitionParams{Partition: IID, Words: recipe.Words, Seed: 1}, taskstest.In(BalancedInput, users), taskstest.In(PartsInput, p.parts))
-		if n := p.open(t, shuffled, IID).Users(); n == 0 || n > len(drawn)+1 {
+		shuffled := p.Run(population.Partition, population.PartitionParams{Partition: population.IID, Words: recipe.Words, Seed: 1}, taskstest.In(population.BalancedInput, users), taskstest.In(population.PartsInput, p.parts))
+		if n := p.open(t, shuffled, population.IID).Users(); n == 0 || n > len(drawn)+1 {
 			t.Errorf("model %d: %d users of %d after a shuffle", model, n, len(drawn))
 		}
 		pair = append(pair, drawn...)
 	}
-	for _, users := range [][]Extent{pair, all} {
-		slices.SortFunc(users, func(a, b Extent) int { return cmp.Compare(a.Offset, b.Offset) })
+	for _, users := range [][]population.Extent{pair, all} {
+		slices.SortFunc(users, func(a, b population.Extent) int { return cmp.Compare(a.Offset, b.Offset) })
 	}
 	if len(all) < 10 || !slices.Equal(pair, all) {
 		t.Errorf("two models have %d users, of %d", len(pair), len(all))
 	}
 }
 
-func extents(t *testing.T, node *taskstest.Node, blob string) []Extent {
+func extents(t *testing.T, node *taskstest.Node, blob string) []population.Extent {
 	t.Helper()
-	index := must.Get(DecodeIndex(node.Blob(blob)))(t)
+	index := must.Get(population.DecodeIndex(node.Blob(blob)))(t)
 	return index.Extents
 }
 
 func TestAReferenceModelNeedsUsers(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines([]line{{"a", "one two"}}), Recipe{Seed: 1, VocabularySize: 2})
-	_, err := p.Try(ReferenceUsers, ReferenceParams{Seed: 1}, taskstest.In(BalancedInput, p.balanced))
+	_, err := p.Try(population.ReferenceUsers, population.ReferenceParams{Seed: 1}, taskstest.In(population.BalancedInput, p.balanced))
 	if err == nil || !strings.Contains(err.Error(), "none of 1 users to train on; expected 2 users at least") {
 		t.Errorf("error %v", err)
 	}
@@ -93,9 +94,9 @@ func TestOwnExamplesAreThoseWithoutCanaries(t *testing.T) {
 	recipe := smallRecipe
 	recipe.HeldOutUsers = 0.4
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(4, 0)), 400)), recipe)
-	insertions := p.insert(t, Overlay{{User: 0, Example: 1, Canary: 0}, {User: 0, Example: 2, Canary: 1}, {User: 2, Example: 0, Canary: 0}}, 2)
-	inputs := []taskstest.Edge{taskstest.In(BalancedInput, p.balanced), taskstest.In(PartsInput, p.parts)}
-	bare, placed := p.Task(inputs...), p.Task(append(inputs, taskstest.In(InsertionsInput, insertions))...)
+	insertions := p.insert(t, population.Overlay{{User: 0, Example: 1, Canary: 0}, {User: 0, Example: 2, Canary: 1}, {User: 2, Example: 0, Canary: 0}}, 2)
+	inputs := []taskstest.Edge{taskstest.In(population.BalancedInput, p.balanced), taskstest.In(population.PartsInput, p.parts)}
+	bare, placed := p.Task(inputs...), p.Task(append(inputs, taskstest.In(population.InsertionsInput, insertions))...)
 	for _, heldOut := range []bool{false, true} {
 		before := openBalanced(t, bare, heldOut)
 		after := openBalanced(t, placed, heldOut)
@@ -119,12 +120,12 @@ func TestOwnExamplesAreThoseWithoutCanaries(t *testing.T) {
 	}
 }
 
-func openBalanced(t *testing.T, task *tasks.Task, heldOut bool) *Population {
+func openBalanced(t *testing.T, task *tasks.Task, heldOut bool) *population.Population {
 	t.Helper()
-	return must.Get(OpenBalanced(t.Context(), task, BalancedInput, PartsInput, heldOut))(t)
+	return must.Get(population.OpenBalanced(t.Context(), task, population.BalancedInput, population.PartsInput, heldOut))(t)
 }
 
-func everyExample(t *testing.T, p *Population, user int) []string {
+func everyExample(t *testing.T, p *population.Population, user int) []string {
 	t.Helper()
 	sentences := must.Get(p.ReadUser(t.Context(), user))(t)
 	return sentencesText(sentences)

@@ -10,6 +10,9 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -35,7 +38,7 @@ func upended() []byte {
 	return []byte(out.String())
 }
 
-var upendedShape = Image{Width: 3, Height: 2, Channels: 1, Classes: 10}
+var upendedShape = images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 10}
 
 // The digests are of the outputs of the import before there were CurrentRules.
 func TestAnImportWithoutRulesKeepsItsBytes(t *testing.T) {
@@ -46,8 +49,8 @@ func TestAnImportWithoutRulesKeepsItsBytes(t *testing.T) {
 		want   string
 	}{
 		"texts":            {marked, ImportParams{}, "4174ef2733f1c84594ab320420431971044aafddcc82d4c78068e25118558983"},
-		"bytes, truncated": {marked, ImportParams{Reading: Reading{Level: text.ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: Truncate, Examples: 1, Length: 3}}}}, "0a43acfb4623a692ed41c5e0ec93e776e511ad0c7aeb2836553a4e0526397863"},
-		"images":           {upended(), ImportParams{Reading: Reading{Level: text.ImageLevel, Image: upendedShape}}, "cfdd238da2b8d410f7c0d0ac29d5f77b80a80c1cc76f1f3e10a037493dd6d1c2"},
+		"bytes, truncated": {marked, ImportParams{Reading: source.Reading{Level: text.ByteLevel}, Params: faults.Params{Faults: []faults.Planted{{Fault: faults.Truncate, Examples: 1, Length: 3}}}}, "0a43acfb4623a692ed41c5e0ec93e776e511ad0c7aeb2836553a4e0526397863"},
+		"images":           {upended(), ImportParams{Reading: source.Reading{Level: text.ImageLevel, Image: upendedShape}}, "cfdd238da2b8d410f7c0d0ac29d5f77b80a80c1cc76f1f3e10a037493dd6d1c2"},
 	} {
 		g := taskstest.NewGraph(t)
 		c.params.Sources = []storage.Digest{g.Import(c.data)}
@@ -77,19 +80,19 @@ func markedLines(rng *rand.Rand) []line {
 	return lines
 }
 
-func randomReading(rng *rand.Rand) (Reading, []Planted) {
-	r := Reading{Sequence: 1 + rng.IntN(4), Origin: Origin{SkipFaults: true}}
+func randomReading(rng *rand.Rand) (source.Reading, []faults.Planted) {
+	r := source.Reading{Sequence: 1 + rng.IntN(4), Origin: source.Origin{SkipFaults: true}}
 	if rng.IntN(3) == 0 {
 		r.Level = text.ByteLevel
 	}
 	if rng.IntN(3) > 0 {
 		return r, nil
 	}
-	faults := []Planted{{Fault: Truncate, Examples: 0.5, Length: 1 + rng.IntN(4)}}
+	planted := []faults.Planted{{Fault: faults.Truncate, Examples: 0.5, Length: 1 + rng.IntN(4)}}
 	if r.Level.IsZero() {
-		faults = append(faults, Planted{Fault: JoinWords, Users: 0.5})
+		planted = append(planted, faults.Planted{Fault: faults.JoinWords, Users: 0.5})
 	}
-	return r, faults
+	return r, planted
 }
 
 // byRules imports a source by two versions of the rules; false if it has no records.
@@ -101,7 +104,7 @@ func byRules(t *testing.T, data []byte, p ImportParams) (first, current storage.
 	for rules := text.FirstRules; rules <= text.CurrentRules; rules++ {
 		p.Rules = rules
 		node, err := g.Try(Import, p)
-		if fault, wrong := errors.AsType[*SourceError](err); wrong && strings.Contains(fault.Error(), "holds no records") {
+		if fault, wrong := errors.AsType[*source.Error](err); wrong && strings.Contains(fault.Error(), "holds no records") {
 			return first, current, false
 		}
 		if err != nil {
@@ -123,16 +126,16 @@ func TestASurveyAsksForTheRulesThatChangeAnImport(t *testing.T) {
 		if r.Level.IsZero() {
 			recipe.VocabularySize = 1
 		}
-		first, current, ok := byRules(t, data, recipe.Import(nil, Limits{}))
+		first, current, ok := byRules(t, data, recipe.Import(nil, source.Limits{}))
 		if !ok {
 			continue
 		}
 		differs := first != current
 		if clean, elsewhere := recipe.Vocabulary(); elsewhere && !differs {
-			first, current, _ := byRules(t, data, clean.Import(nil, Limits{}))
+			first, current, _ := byRules(t, data, clean.Import(nil, source.Limits{}))
 			differs = first != current
 		}
-		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{recipe}))(t)
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{recipe}))(t)
 		if got := facts[0].Rules == text.CurrentRules; got != differs {
 			t.Errorf("source %d, %s, %+v: the survey says rules %d, and the imports differ: %t", i, data, recipe, facts[0].Rules, differs)
 		}
@@ -149,10 +152,10 @@ func TestASurveyAsksForTheRulesThatChangeAnImport(t *testing.T) {
 
 func TestASurveyAsksForTheRulesThatTurnImages(t *testing.T) {
 	t.Parallel()
-	shape := func(unlabelled bool, skip bool, m Image) Recipe {
-		return Recipe{Reading: Reading{Level: text.ImageLevel, Image: m, Unlabelled: unlabelled, Origin: Origin{SkipFaults: skip}}}
+	shape := func(unlabelled bool, skip bool, m images.Shape) Recipe {
+		return Recipe{Reading: source.Reading{Level: text.ImageLevel, Image: m, Unlabelled: unlabelled, Origin: source.Origin{SkipFaults: skip}}}
 	}
-	narrow := Image{Width: 2, Height: 3, Channels: 1, Classes: 10}
+	narrow := images.Shape{Width: 2, Height: 3, Channels: 1, Classes: 10}
 	lines := strings.SplitAfter(string(upended()), "\n")
 	sideways := fmt.Sprintf("{\"user\":\"ann\",\"label\":1,\"image\":%q}\n", turned(6))
 	for name, c := range map[string]struct {
@@ -165,15 +168,15 @@ func TestASurveyAsksForTheRulesThatTurnImages(t *testing.T) {
 		"mirrored":             {lines[2], shape(true, false, upendedShape), text.CurrentRules},
 		"sideways":             {sideways, shape(false, true, narrow), text.CurrentRules},
 		"sideways, left out":   {lines[0] + sideways, shape(false, true, upendedShape), text.CurrentRules},
-		"of other size anyway": {lines[0] + lines[1], shape(false, true, Image{Width: 3, Height: 2, Channels: 3, Classes: 2}), 0},
+		"of other size anyway": {lines[0] + lines[1], shape(false, true, images.Shape{Width: 3, Height: 2, Channels: 3, Classes: 2}), 0},
 	} {
-		facts, err := Survey(t.Context(), []File{fileOf("data", []byte(c.data))}, Limits{}, []Recipe{c.recipe})
+		facts, err := Survey(t.Context(), []source.File{fileOf("data", []byte(c.data))}, source.Limits{}, []Recipe{c.recipe})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if facts[0].Rules != c.want {
 			t.Errorf("%s: rules %d, want %d", name, facts[0].Rules, c.want)
 		}
-		if first, current, ok := byRules(t, []byte(c.data), c.recipe.Import(nil, Limits{})); err == nil && ok && (first != current) != (c.want != 0) {
+		if first, current, ok := byRules(t, []byte(c.data), c.recipe.Import(nil, source.Limits{})); err == nil && ok && (first != current) != (c.want != 0) {
 			t.Errorf("%s: the imports differ: %t", name, first != current)
 		}
 	}
@@ -184,11 +187,11 @@ func TestASurveyByTheFirstRulesCountsTheirWords(t *testing.T) {
 	t.Parallel()
 	for rules, words := range map[text.Rules]int{text.FirstRules: 12, text.CurrentRules: 10} {
 		data := jsonLines([]line{{"ann", "I \u2764\ufe0f the sea"}, {"bob", "one two three four five\u3164 \ufe0f six"}})
-		r := Recipe{Reading: Reading{Rules: rules}, VocabularySize: 1}
-		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}))(t)
+		r := Recipe{Reading: source.Reading{Rules: rules}, VocabularySize: 1}
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{r}))(t)
 		var m ImportMetrics
 		g := taskstest.NewGraph(t)
-		g.Run(Import, r.Import([]storage.Digest{g.Import(data)}, Limits{})).DecodeMetrics(&m)
+		g.Run(Import, r.Import([]storage.Digest{g.Import(data)}, source.Limits{})).DecodeMetrics(&m)
 		if got := facts[0].Source; got.Words != m.Words || got.DistinctWords != m.DistinctWords || m.Words != words {
 			t.Errorf("rules %d: surveyed %+v, imported %+v, want %d words", rules, got, m, words)
 		}

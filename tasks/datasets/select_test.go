@@ -10,6 +10,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 )
 
@@ -30,23 +31,23 @@ type selected struct {
 func newSelectable(t *testing.T, rng *rand.Rand) selectable {
 	t.Helper()
 	s := selectable{pipeline: runPipeline(t, jsonLines(randomLines(rng, 300)), Recipe{VocabularySize: 9, Words: 80})}
-	var overlay Overlay
-	before := s.open(t, s.partition(PartitionParams{Partition: ByUser}), ByUser)
+	var overlay population.Overlay
+	before := s.open(t, s.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 	for user := range before.Users() {
 		for example := range before.Examples(user) {
 			if rng.IntN(5) == 0 {
-				overlay = append(overlay, Replacement{User: user, Example: example, Canary: rng.IntN(3)})
+				overlay = append(overlay, population.Replacement{User: user, Example: example, Canary: rng.IntN(3)})
 			}
 		}
 	}
-	s.population = s.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, s.insert(t, overlay, 3)))
+	s.population = s.partition(population.PartitionParams{Partition: population.ByUser}, taskstest.In(population.InsertionsInput, s.insert(t, overlay, 3)))
 	s.all = s.examples(t, s.population, s.parts)
 	return s
 }
 
-func (s selectable) examples(t *testing.T, population, shards *taskstest.Node) (all []selected) {
+func (s selectable) examples(t *testing.T, pop, shards *taskstest.Node) (all []selected) {
 	t.Helper()
-	p := must.Get(OpenPopulation(t.Context(), s.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s"))(t)
+	p := must.Get(population.Open(t.Context(), s.Task(taskstest.In("p", pop), taskstest.In("s", shards)), "p", "s"))(t)
 	replaced := p.Replacements()
 	for user := range p.Users() {
 		sentences := must.Get(p.ReadUser(t.Context(), user))(t)
@@ -67,7 +68,7 @@ func (s selectable) examples(t *testing.T, population, shards *taskstest.Node) (
 // try runs a selection that a function does.
 func (s selectable) try(run func(context.Context, *tasks.Task) error) (*taskstest.Node, error) {
 	return s.Try(tasks.Kind{Name: "test/select", Version: 1, Class: tasks.Compute, Run: run}, nil,
-		taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts))
+		taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts))
 }
 
 // expected are the examples that are kept, of users who have enough of them, who are numbered anew.
@@ -104,7 +105,7 @@ func TestSelectedExamplesAreThoseThatAreKept(t *testing.T) {
 		}
 		record := -1
 		node := must.Get(s.try(func(ctx context.Context, task *tasks.Task) error {
-			return SelectExamples(ctx, task, atLeast, func(PopulationExample) (bool, error) { record++; return keep[record], nil })
+			return population.SelectExamples(ctx, task, atLeast, func(population.Example) (bool, error) { record++; return keep[record], nil })
 		}))(t)
 		want := s.expected(atLeast, func(i int, _ selected) bool { return keep[i] })
 		if got := s.examples(t, node, node); len(want) == 0 || !slices.Equal(got, want) {
@@ -120,7 +121,7 @@ func TestSelectedUsersKeepAllTheirExamples(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := newSelectable(t, rng)
 		odd := func(user int) bool { return (user+int(seed))%2 == 1 }
-		node := must.Get(s.try(func(ctx context.Context, task *tasks.Task) error { return SelectUsers(ctx, task, odd) }))(t)
+		node := must.Get(s.try(func(ctx context.Context, task *tasks.Task) error { return population.SelectUsers(ctx, task, odd) }))(t)
 		want := s.expected(1, func(_ int, x selected) bool { return odd(x.user) })
 		if got := s.examples(t, node, s.parts); len(want) == 0 || !slices.Equal(got, want) {
 			t.Errorf("seed %d: selected %v, want %v", seed, got, want)
@@ -133,7 +134,7 @@ func TestSelectedUsersKeepAllTheirExamples(t *testing.T) {
 // these users.
 func checkSelectionCounts(t *testing.T, node *taskstest.Node, want []selected) {
 	t.Helper()
-	var m PartitionMetrics
+	var m population.PartitionMetrics
 	node.DecodeMetrics(&m)
 	canaries := 0
 	for _, x := range want {
@@ -151,10 +152,10 @@ func TestASelectionOfNothingIsRefused(t *testing.T) {
 	s := newSelectable(t, rand.New(rand.NewPCG(9, 9)))
 	for name, run := range map[string]func(context.Context, *tasks.Task) error{
 		"examples": func(ctx context.Context, task *tasks.Task) error {
-			return SelectExamples(ctx, task, 1, func(PopulationExample) (bool, error) { return false, nil })
+			return population.SelectExamples(ctx, task, 1, func(population.Example) (bool, error) { return false, nil })
 		},
 		"users": func(ctx context.Context, task *tasks.Task) error {
-			return SelectUsers(ctx, task, func(int) bool { return false })
+			return population.SelectUsers(ctx, task, func(int) bool { return false })
 		},
 	} {
 		if _, err := s.try(run); err == nil || !strings.Contains(err.Error(), "nothing is left to train on") {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -24,8 +25,8 @@ func TestUsersThatDifferInSpacesOrUnicodeFormAreNamed(t *testing.T) {
 			t.Errorf("%q: got %+v, want %+v", c.names, got, c.want)
 		}
 	}
-	source := fileOf("posts.jsonl", jsonLines([]line{{"ann", "one two"}, {"ann ", "one two"}}))
-	facts := must.Get(Survey(t.Context(), []File{source}, Limits{}, []Recipe{{Reading: Reading{Level: text.ByteLevel}}}))(t)
+	src := fileOf("posts.jsonl", jsonLines([]line{{"ann", "one two"}, {"ann ", "one two"}}))
+	facts := must.Get(Survey(t.Context(), []source.File{src}, source.Limits{}, []Recipe{{Reading: source.Reading{Level: text.ByteLevel}}}))(t)
 	if want := (SimilarUsers{1, "ann ", "ann"}); facts[0].Similar != want {
 		t.Errorf("the survey found %+v", facts[0].Similar)
 	}

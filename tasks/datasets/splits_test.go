@@ -12,6 +12,8 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -28,8 +30,8 @@ func linesOfSplits(seed uint64, examples int) []byte {
 	return out.Bytes()
 }
 
-func bySubset(test, validation string) Reading {
-	return Reading{Origin: Origin{Columns: forms.Columns{Split: "subset"}, TestSplit: test, ValidationSplit: validation}}
+func bySubset(test, validation string) source.Reading {
+	return source.Reading{Origin: source.Origin{Columns: forms.Columns{Split: "subset"}, TestSplit: test, ValidationSplit: validation}}
 }
 
 // TestSurveysFindTheSplitsThatTasksFind compares every number, with parts that are splits, that
@@ -42,9 +44,9 @@ func TestSurveysFindTheSplitsThatTasksFind(t *testing.T) {
 		{Seed: 2, Reading: bySubset("test", ""), VocabularySize: 30, ValidationFraction: 0.2, TrainShare: 0.7, HeldOutUsers: 0.2},
 		{Seed: 3, Reading: bySubset("", "heldout"), VocabularySize: 30, TestFraction: 0.3, Words: 20},
 		{Seed: 4, Reading: bySubset("", ""), VocabularySize: 30, TestFraction: 0.3, Words: 20},
-		{Seed: 5, Reading: Reading{Level: text.ByteLevel, Origin: bySubset("test", "heldout").Origin}, Outside: Outside{Size: 10}},
+		{Seed: 5, Reading: source.Reading{Level: text.ByteLevel, Origin: bySubset("test", "heldout").Origin}, Outside: Outside{Size: 10}},
 	} {
-		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}))(t)
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{r}))(t)
 		facts[0].VocabularyWords = 0
 		if want := runPipeline(t, data, r).facts(); !reflect.DeepEqual(facts[0], want) {
 			t.Errorf("recipe %d: surveyed %+v, the tasks found %+v", i, facts[0], want)
@@ -62,7 +64,7 @@ func TestSplitsAreThePartsOfTheirExamples(t *testing.T) {
 `
 	r := Recipe{Reading: bySubset("test", "heldout"), VocabularySize: 2}
 	g := taskstest.NewGraph(t)
-	corpus := g.Run(Import, r.Import([]storage.Digest{g.Import([]byte(data))}, Limits{}))
+	corpus := g.Run(Import, r.Import([]storage.Digest{g.Import([]byte(data))}, source.Limits{}))
 	if got := corpus.Blob(SplitsBlob); !bytes.Equal(got, []byte{0, 1, 1, 1, 2, 1, 0, 1}) {
 		t.Errorf("splits are %v", got)
 	}
@@ -70,7 +72,7 @@ func TestSplitsAreThePartsOfTheirExamples(t *testing.T) {
 	var m EncodeMetrics
 	parts.DecodeMetrics(&m)
 	want := EncodeMetrics{
-		Train: Counts{Users: 1, Examples: 2, Words: 4}, Test: Counts{Users: 1, Examples: 1, Words: 1}, Validation: Counts{Users: 1, Examples: 1, Words: 2},
+		Train: population.Counts{Users: 1, Examples: 2, Words: 4}, Test: population.Counts{Users: 1, Examples: 1, Words: 1}, Validation: population.Counts{Users: 1, Examples: 1, Words: 2},
 		DistinctWords: 2,
 	}
 	if m != want {
@@ -101,7 +103,7 @@ func TestDamagedSplitsOfACorpusAreFound(t *testing.T) {
 		g := taskstest.NewGraph(t)
 		plain := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(annAndBob))}})
 		blobs := map[string][]byte{SplitsBlob: splits}
-		for _, name := range []string{ShardBlob(corpusPart, 0), CorpusIndexBlob, DictionaryBlob, UsersBlob} {
+		for _, name := range []string{population.ShardBlob(population.Corpus, 0), CorpusIndexBlob, DictionaryBlob, UsersBlob} {
 			blobs[name] = plain.Blob(name)
 		}
 		if _, err := g.Try(Encode, r.Encode(), taskstest.In(CorpusInput, g.Put("corpus", blobs))); !errors.Is(err, storage.ErrCorrupt) {
@@ -125,15 +127,15 @@ func TestFilesMayBeOfOneSplitEach(t *testing.T) {
 		"LEAF":       {leafUsers("a", "b"), leafUsers("a"), leafUsers("c")},
 		"JSON lines": {[]byte(annAndBob), []byte(`{"user":"a","text":"to be"}`), []byte(`{"user":"c","text":"to be"}`)},
 	} {
-		r := Recipe{Reading: Reading{Origin: Origin{TestSplit: "test"}}, VocabularySize: 1}
-		files := []File{fileOf("a", data[0]), fileOf("b", data[1]), fileOf("c", data[2])}
+		r := Recipe{Reading: source.Reading{Origin: source.Origin{TestSplit: "test"}}, VocabularySize: 1}
+		files := []source.File{fileOf("a", data[0]), fileOf("b", data[1]), fileOf("c", data[2])}
 		for i, split := range []string{"train", "test", "valid"} {
 			files[i].Split = split
 		}
-		facts := must.Get(Survey(t.Context(), files, Limits{}, []Recipe{r}))(t)
-		r.Files = FileSplits([]string{"train", "test", "valid"})
+		facts := must.Get(Survey(t.Context(), files, source.Limits{}, []Recipe{r}))(t)
+		r.Files = source.FileSplits([]string{"train", "test", "valid"})
 		g := taskstest.NewGraph(t)
-		corpus := g.Run(Import, r.Import([]storage.Digest{g.Import(data[0]), g.Import(data[1]), g.Import(data[2])}, Limits{}))
+		corpus := g.Run(Import, r.Import([]storage.Digest{g.Import(data[0]), g.Import(data[1]), g.Import(data[2])}, source.Limits{}))
 		var m EncodeMetrics
 		g.Run(Encode, r.Encode(), taskstest.In(CorpusInput, corpus)).DecodeMetrics(&m)
 		if m != facts[0].Parts || m.Train.Examples != 2 || m.Test.Examples != 1 {
@@ -145,13 +147,13 @@ func TestFilesMayBeOfOneSplitEach(t *testing.T) {
 func TestSplitsOfFilesMustBeThoseOfTheSource(t *testing.T) {
 	t.Parallel()
 	for files, says := range map[string]string{"train\ntest": "splits of 2 files, and the source has 1", "valid": "no split \"train\""} {
-		r := Recipe{Reading: Reading{Origin: Origin{Split: "train", Files: files}}, VocabularySize: 1}
+		r := Recipe{Reading: source.Reading{Origin: source.Origin{Split: "train", Files: files}}, VocabularySize: 1}
 		g := taskstest.NewGraph(t)
-		_, err := g.Try(Import, r.Import([]storage.Digest{g.Import([]byte(annAndBob))}, Limits{}))
+		_, err := g.Try(Import, r.Import([]storage.Digest{g.Import([]byte(annAndBob))}, source.Limits{}))
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", files, err)
 		}
-		_, err = Survey(t.Context(), []File{fileOf("a", []byte(annAndBob))}, Limits{}, []Recipe{r})
+		_, err = Survey(t.Context(), []source.File{fileOf("a", []byte(annAndBob))}, source.Limits{}, []Recipe{r})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q, surveyed: %v", files, err)
 		}
@@ -163,13 +165,13 @@ func TestAColumnOfSplitsGoesBeforeNamesOfFiles(t *testing.T) {
 	t.Parallel()
 	file := fileOf("train-00000-of-00001.jsonl", []byte(`{"user":"a","text":"one","part":"test"}`+"\n"+`{"user":"a","text":"two","part":"train"}`))
 	file.Split = "train"
-	column := Origin{TestSplit: "test", Columns: forms.Columns{Split: "part"}}
-	facts, err := Survey(t.Context(), []File{file}, Limits{}, []Recipe{{Reading: Reading{Origin: column}, VocabularySize: 1}})
+	column := source.Origin{TestSplit: "test", Columns: forms.Columns{Split: "part"}}
+	facts, err := Survey(t.Context(), []source.File{file}, source.Limits{}, []Recipe{{Reading: source.Reading{Origin: column}, VocabularySize: 1}})
 	if err != nil || facts[0].Parts.Train.Examples != 1 || facts[0].Parts.Test.Examples != 1 {
 		t.Errorf("%+v, %v", facts, err)
 	}
 	column.Files = "train"
-	for _, o := range []Origin{column, {Files: "train"}} {
+	for _, o := range []source.Origin{column, {Files: "train"}} {
 		if err := o.Check(false); err == nil || !strings.Contains(err.Error(), "expected a split to read") {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -11,6 +11,8 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/subwords"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
@@ -51,7 +53,7 @@ func TestSurveyFindsWhatTheTasksFindOfSubwords(t *testing.T) {
 		r.Named = "the antidisestablishmentarianism"
 		short := r
 		short.Sequence, short.Words, short.Named, short.Phrases = 5, 20, "", nil
-		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r, short}))(t)
+		facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{r, short}))(t)
 		if p := facts[0].Phrases; facts[0].Missing != "antidisestablishmentarianism" || len(p) != 2 || p[0] == 0 || p[1] > p[0] {
 			t.Errorf("%s: missing %q, phrases %v", name, facts[0].Missing, p)
 		}
@@ -88,7 +90,7 @@ func TestSentencesOfSubwordsSpellTheTexts(t *testing.T) {
 			t.Fatalf("%s: level %s, %d ordinary tokens, error %v", name, v.Level(), v.Ordinary(), err)
 		}
 		var got []string
-		for _, s := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)) {
+		for _, s := range everyUser(t, p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)) {
 			words := s[1 : 1+text.WordsOf(s)]
 			got = append(got, v.Text(words))
 			for cut := range words {
@@ -107,25 +109,25 @@ func TestTokenizersThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	r := subwordRecipe(t, "gpt2")
 	data := jsonLines([]line{{"ann", "good day"}})
-	if _, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{withoutTokenizer(r)}); err == nil || !strings.Contains(err.Error(), "was not read") {
+	if _, err := Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{withoutTokenizer(r)}); err == nil || !strings.Contains(err.Error(), "was not read") {
 		t.Errorf("a survey without the tokenizer: %v", err)
 	}
 	g := taskstest.NewGraph(t)
-	source := []storage.Digest{g.Import(data)}
+	src := []storage.Digest{g.Import(data)}
 	g.Import(tokenizerFile(t, "gpt2"))
-	corpus := g.Run(Import, r.Import(source, Limits{}))
+	corpus := g.Run(Import, r.Import(src, source.Limits{}))
 	wrong := r.Encode()
 	wrong.VocabularySize--
 	if _, err := g.Try(Encode, wrong, taskstest.In(CorpusInput, corpus)); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "set vocabulary.size, now 486, to that") {
 		t.Errorf("a wrong size: %v", err)
 	}
-	damaged := r.Import(source, Limits{})
+	damaged := r.Import(src, source.Limits{})
 	damaged.Tokenizer = g.Import([]byte(`{"model":{"type":"WordPiece"}}`))
 	if _, err := g.Try(Import, damaged); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `model "WordPiece"`) {
 		t.Errorf("another model: %v", err)
 	}
-	for _, reading := range []Reading{{Level: text.SubwordLevel}, {Tokenizer: r.Tokenizer}} {
-		if _, err := g.Try(Import, ImportParams{Reading: reading, Sources: source}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "a tokenizer at the") {
+	for _, reading := range []source.Reading{{Level: text.SubwordLevel}, {Tokenizer: r.Tokenizer}} {
+		if _, err := g.Try(Import, ImportParams{Reading: reading, Sources: src}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "a tokenizer at the") {
 			t.Errorf("%+v: %v", reading, err)
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"slices"
 
 	"coalmine/internal/goroutines"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -20,9 +23,9 @@ import (
 // keep their sizes. Otherwise an iid population has about as many; PartitionMetrics has the exact
 // number.
 type Facts struct {
-	Source  ImportMetrics  `json:"source"`
-	Parts   EncodeMetrics  `json:"parts"`
-	Balance BalanceMetrics `json:"balance"`
+	Source  ImportMetrics             `json:"source"`
+	Parts   EncodeMetrics             `json:"parts"`
+	Balance population.BalanceMetrics `json:"balance"`
 	// VocabularyWords is the number of distinct words that the vocabulary is chosen from, if they
 	// come from the source without faults; otherwise 0, and the number is Parts.DistinctWords.
 	VocabularyWords int `json:"vocabulary_words,omitempty"`
@@ -61,7 +64,7 @@ type Member struct {
 // Its memory grows with the users and the distinct words, not with the size of the source or the
 // number of recipes. A source of few words is read once, and kept as numbers for later recipes. A
 // larger one is read again for each group of recipes.
-func Survey(ctx context.Context, files []File, limits Limits, recipes []Recipe) ([]Facts, error) {
+func Survey(ctx context.Context, files []source.File, limits source.Limits, recipes []Recipe) ([]Facts, error) {
 	return survey(ctx, files, limits, recipes, surveyMemory{kept: 64 << 20, states: 128 << 20})
 }
 
@@ -75,7 +78,7 @@ type surveyMemory struct {
 // size of their states is known.
 const firstRecipes = 8
 
-func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, memory surveyMemory) ([]Facts, error) {
+func survey(ctx context.Context, files []source.File, limits source.Limits, recipes []Recipe, memory surveyMemory) ([]Facts, error) {
 	s := surveyor{names: newNumbering(), groups: newGroupNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
@@ -110,21 +113,21 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 
 // surveyor reads a source for several recipes.
 type surveyor struct {
-	files  []File
-	limits Limits
+	files  []source.File
+	limits source.Limits
 	memory surveyMemory
 	names  *numbering
 	groups *groupNumbering
 	texts  []*readText
 	keep   bool // keep the source as numbers, while memory suffices
 	// skipped lists the records that the latest pass skipped.
-	skipped Skipped
+	skipped source.Skipped
 	known   bool // the source has been read: its words and users are numbered and counted
 	differs bool // FirstRules read a record differently
 }
 
 // agree returns an error for a complete reading of other data than earlier readings.
-func (s *surveyor) agree(r Reading) error {
+func (s *surveyor) agree(r source.Reading) error {
 	if len(s.texts) == 0 {
 		return nil
 	}
@@ -149,11 +152,11 @@ func (s *surveyor) agree(r Reading) error {
 }
 
 // content returns a reading with the lines of all recipes.
-func (s *surveyor) content() Reading {
+func (s *surveyor) content() source.Reading {
 	if len(s.texts) == 0 {
-		return Reading{}
+		return source.Reading{}
 	}
-	return s.texts[0].lexicon.reading.comparing(&s.differs)
+	return s.texts[0].lexicon.reading.Comparing(&s.differs)
 }
 
 // readText is the source under one reading, shared by recipes.
@@ -223,8 +226,8 @@ func (s *surveyor) survey(r Recipe) *recipeSurvey {
 }
 
 // reading finds or adds the text under a complete reading with faults.
-func (s *surveyor) reading(r Reading, f FaultParams) *readText {
-	i := slices.IndexFunc(s.texts, func(t *readText) bool { return t.lexicon.reading == r && t.lexicon.planted.equal(f) })
+func (s *surveyor) reading(r source.Reading, f faults.Params) *readText {
+	i := slices.IndexFunc(s.texts, func(t *readText) bool { return t.lexicon.reading == r && t.lexicon.planted.Equal(f) })
 	if i < 0 {
 		i, s.texts = len(s.texts), append(s.texts, &readText{lexicon: newLexicon(r, f), first: firstLexicon(r, f)})
 	}
@@ -236,7 +239,7 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 	for _, t := range s.texts {
 		t.lexicon.restart()
 	}
-	for record, err := range s.content().records(ctx, s.files, s.limits, &s.skipped) {
+	for record, err := range s.content().Read(ctx, s.files, s.limits, &s.skipped) {
 		if err != nil {
 			return err
 		}
@@ -260,7 +263,7 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 }
 
 // group returns the number of a record's group, empty without groups.
-func (s *surveyor) group(user int, record *Record) []uint32 {
+func (s *surveyor) group(user int, record *source.Record) []uint32 {
 	if !s.content().Grouped {
 		return nil
 	}
@@ -313,7 +316,7 @@ func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeS
 // conclude sets the facts of recipes after the whole source, and drops their states.
 func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	for _, t := range s.texts {
-		t.metrics.Users, t.metrics.Skipped = len(s.names.all), s.skipped.some()
+		t.metrics.Users, t.metrics.Skipped = len(s.names.all), s.skipped.Some()
 		t.compareFaults()
 		t.differs = t.differs || s.differs
 	}
@@ -360,12 +363,12 @@ func (s *surveyor) together(recipes []*recipeSurvey) int {
 	return len(recipes)
 }
 
-func (t *readText) add(user int, record *Record, known bool) {
+func (t *readText) add(user int, record *source.Record, known bool) {
 	words, cut := t.lexicon.sentence(user, record.Text)
 	counted := !t.lexicon.reading.Level.Scheme().Fixed()
 	t.open.add(user, words, counted)
 	if t.lexicon.reading.Divides() {
-		t.open.parts = append(t.open.parts, numberOf(record.part))
+		t.open.parts = append(t.open.parts, numberOf(record.Part))
 	}
 	if known {
 		return
@@ -380,7 +383,7 @@ func (t *readText) add(user int, record *Record, known bool) {
 	if record.Unlabelled {
 		t.metrics.Unlabelled++
 	}
-	t.metrics.addExample(len(words))
+	t.metrics.AddExample(len(words))
 	if counted {
 		t.counts = resized(t.counts, len(t.lexicon.words.all))
 		for _, w := range words {

@@ -9,13 +9,15 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/taskstest"
 )
 
 // stateOfTheUnion is the data set that the project ships.
-func stateOfTheUnion() File {
+func stateOfTheUnion() source.File {
 	path := filepath.Join("..", "..", "examples", "data", "state-of-the-union.jsonl.gz")
-	return File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	return source.File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 }
 
 // TestStateOfTheUnionIsWhole pins the numbers of examples/data/README.md and
@@ -23,7 +25,7 @@ func stateOfTheUnion() File {
 func TestStateOfTheUnionIsWhole(t *testing.T) {
 	t.Parallel()
 	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
-	facts := must.Get(Survey(t.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe}))(t)
+	facts := must.Get(Survey(t.Context(), []source.File{stateOfTheUnion()}, source.Limits{}, []Recipe{recipe}))(t)
 	source := facts[0].Source
 	t.Logf("%+v", facts[0])
 	if source.Users != 43 || source.Examples != 63239 || source.Words != 1125627 {
@@ -43,7 +45,7 @@ func TestStateOfTheUnionIsWhole(t *testing.T) {
 func BenchmarkSurvey(b *testing.B) {
 	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
 	for b.Loop() {
-		must.Get(Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe}))(b)
+		must.Get(Survey(b.Context(), []source.File{stateOfTheUnion()}, source.Limits{}, []Recipe{recipe}))(b)
 	}
 }
 
@@ -54,7 +56,7 @@ func BenchmarkSurveyOfManyRecipes(b *testing.B) {
 		recipes[i] = Recipe{Seed: uint64(i), VocabularySize: 5000, TestFraction: 0.1, Words: 400}
 	}
 	for b.Loop() {
-		must.Get(Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, recipes))(b)
+		must.Get(Survey(b.Context(), []source.File{stateOfTheUnion()}, source.Limits{}, recipes))(b)
 	}
 }
 
@@ -72,8 +74,10 @@ func BenchmarkPipeline(b *testing.B) {
 	}{
 		{"import", func() { p.corpus = g.Run(Import, source) }},
 		{"encode", func() { p.parts = g.Run(Encode, recipe.Encode(), taskstest.In(CorpusInput, p.corpus)) }},
-		{"balance", func() { p.balanced = g.Run(Balance, recipe.Balance(), taskstest.In(PartsInput, p.parts)) }},
-		{"iid", func() { p.partition(PartitionParams{Partition: IID, Words: 400, Seed: 1}) }},
+		{"balance", func() {
+			p.balanced = g.Run(population.Balance, recipe.Balance(), taskstest.In(population.PartsInput, p.parts))
+		}},
+		{"iid", func() { p.partition(population.PartitionParams{Partition: population.IID, Words: 400, Seed: 1}) }},
 	} {
 		b.Run(stage.name, func(b *testing.B) {
 			for b.Loop() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -16,7 +17,7 @@ import (
 var wholeRecipe = Recipe{Seed: 7, VocabularySize: 40, TestFraction: 0.3, HeldOutUsers: 0.2}
 
 // sizes are the examples of every user.
-func sizes(p *Population) []int {
+func sizes(p *population.Population) []int {
 	var all []int
 	for u := range p.Users() {
 		all = append(all, p.Examples(u))
@@ -30,7 +31,7 @@ func TestUsersMayStayAsTheyAre(t *testing.T) {
 	recipe := wholeRecipe
 	recipe.TestFraction, recipe.HeldOutUsers = 0, 0
 	p := runPipeline(t, jsonLines(lines), recipe)
-	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	pop := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 	of := map[string]int{}
 	var names []string
 	for _, l := range lines {
@@ -39,16 +40,16 @@ func TestUsersMayStayAsTheyAre(t *testing.T) {
 		}
 	}
 	for u, name := range names {
-		if population.Examples(u) != of[name] {
-			t.Errorf("%s has %d examples, wrote %d", name, population.Examples(u), of[name])
+		if pop.Examples(u) != of[name] {
+			t.Errorf("%s has %d examples, wrote %d", name, pop.Examples(u), of[name])
 		}
 	}
-	var m BalanceMetrics
+	var m population.BalanceMetrics
 	p.balanced.DecodeMetrics(&m)
 	if m.Balanced.Users != len(names) || m.Balanced.Examples != len(lines) || m.DroppedUsers+m.DiscardedExamples+m.DiscardedWords != 0 {
 		t.Errorf("%+v; want all %d users with all %d examples", m, len(names), len(lines))
 	}
-	checkWords(t, population)
+	checkWords(t, pop)
 }
 
 func TestUsersWithoutExamplesToTrainOnAreNoUsers(t *testing.T) {
@@ -61,7 +62,7 @@ func TestUsersWithoutExamplesToTrainOnAreNoUsers(t *testing.T) {
 	p := runPipeline(t, jsonLines(lines), recipe)
 	var parts EncodeMetrics
 	p.parts.DecodeMetrics(&parts)
-	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	population := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}), population.ByUser)
 	if population.Users() != parts.Train.Users || population.Users() == 200 || slices.Contains(sizes(population), 0) {
 		t.Errorf("a population of %d, with %d users in the training part", population.Users(), parts.Train.Users)
 	}
@@ -84,10 +85,10 @@ func TestAShuffleKeepsTheSizesOfUsersAsTheyAre(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(8, 2)), 400)), wholeRecipe)
 	o := canaryEvery(t, p.balanced, 10, 3)
-	carried := taskstest.In(InsertionsInput, p.insert(t, o, 3))
-	before := p.open(t, p.partition(PartitionParams{Partition: ByUser}, carried), ByUser)
-	node := p.partition(PartitionParams{Partition: IID, Seed: 3}, carried)
-	after := p.open(t, node, IID)
+	carried := taskstest.In(population.InsertionsInput, p.insert(t, o, 3))
+	before := p.open(t, p.partition(population.PartitionParams{Partition: population.ByUser}, carried), population.ByUser)
+	node := p.partition(population.PartitionParams{Partition: population.IID, Seed: 3}, carried)
+	after := p.open(t, node, population.IID)
 	if !slices.Equal(sizes(before), sizes(after)) {
 		t.Errorf("sizes %v became %v", sizes(before), sizes(after))
 	}
@@ -100,7 +101,7 @@ func TestAShuffleKeepsTheSizesOfUsersAsTheyAre(t *testing.T) {
 	if !slices.Equal(was, is) {
 		t.Error("the shuffled examples are others")
 	}
-	var m PartitionMetrics
+	var m population.PartitionMetrics
 	node.DecodeMetrics(&m)
 	if m.ReplacedExamples != len(o) || m.DiscardedExamples != 0 || m.Users != before.Users() {
 		t.Errorf("%+v; want %d users, %d canaries and nothing discarded", m, before.Users(), len(o))
@@ -111,11 +112,11 @@ func TestAShuffleKeepsTheSizesOfUsersAsTheyAre(t *testing.T) {
 func TestNobodyLeftIsRefused(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(9, 9)), 100)), smallRecipe)
-	for want, params := range map[string]BalanceParams{
+	for want, params := range map[string]population.BalanceParams{
 		"no user is left to train: ":                             {HeldOutUsers: 0.99},
 		"users.words is -1; expected at least 1, or 0 for users": {Words: -1},
 	} {
-		_, err := p.Try(Balance, params, taskstest.In(PartsInput, p.parts))
+		_, err := p.Try(population.Balance, params, taskstest.In(population.PartsInput, p.parts))
 		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

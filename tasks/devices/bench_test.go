@@ -11,6 +11,8 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -41,13 +43,13 @@ func newBench(t *testing.T, sizes ...int) *bench {
 		}
 	}
 	b.parts = b.encoded(lines.String())
-	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
+	balanced := b.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, b.parts))
 	drawn := b.Run(canaries.Draw, canaries.DrawParams{
 		Seed: 1, Configurations: []canaries.Configuration{{Times: 5}}, PerConfiguration: 3, Space: canaries.Space{Words: 6, Alphabet: canaries.Lower},
-	}, taskstest.In(datasets.PartsInput, b.parts))
-	inserted := b.Run(canaries.Insert, canaries.InsertParams{Seed: 1}, taskstest.In(datasets.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
-	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.InsertionsInput, inserted))
+	}, taskstest.In(population.PartsInput, b.parts))
+	inserted := b.Run(canaries.Insert, canaries.InsertParams{Seed: 1}, taskstest.In(population.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
+	b.population = b.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(population.BalancedInput, balanced), taskstest.In(population.InsertionsInput, inserted))
 	b.users = b.read(b.population, b.parts)
 	return b
 }
@@ -55,17 +57,17 @@ func newBench(t *testing.T, sizes ...int) *bench {
 // encoded is a source of texts read as bytes, all in the training part.
 func (b *bench) encoded(lines string) *taskstest.Node {
 	b.t.Helper()
-	return b.encodedAs(datasets.Reading{Level: text.ByteLevel}, lines)
+	return b.encodedAs(source.Reading{Level: text.ByteLevel}, lines)
 }
 
-func (b *bench) encodedAs(reading datasets.Reading, lines string) *taskstest.Node {
+func (b *bench) encodedAs(reading source.Reading, lines string) *taskstest.Node {
 	b.t.Helper()
 	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(lines))}, Reading: reading})
 	return b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ByteLevel, Grouped: reading.Grouped}, taskstest.In(datasets.CorpusInput, corpus))
 }
 
 func (b *bench) data() []taskstest.Edge {
-	return []taskstest.Edge{taskstest.In(datasets.PopulationInput, b.population), taskstest.In(datasets.ShardsInput, b.parts)}
+	return []taskstest.Edge{taskstest.In(population.Input, b.population), taskstest.In(population.ShardsInput, b.parts)}
 }
 
 func (b *bench) split(p SplitParams) (*taskstest.Node, error) { return b.Try(Split, p, b.data()...) }
@@ -83,9 +85,9 @@ func (b *bench) devices(node *taskstest.Node) []Device {
 }
 
 // read is a population, user after user.
-func (b *bench) read(population, shards *taskstest.Node) (all []record) {
+func (b *bench) read(pop, shards *taskstest.Node) (all []record) {
 	b.t.Helper()
-	p := must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s"))(b.t)
+	p := must.Get(population.Open(b.t.Context(), b.Task(taskstest.In("p", pop), taskstest.In("s", shards)), "p", "s"))(b.t)
 	for user := range p.Users() {
 		sentences := must.Get(p.ReadUser(b.t.Context(), user))(b.t)
 		for i, s := range sentences {

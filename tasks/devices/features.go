@@ -7,7 +7,7 @@ import (
 	"context"
 	"math"
 
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -51,7 +51,7 @@ type FeatureSet interface {
 // pixels, 0 to 1; of a text the sum of its tokens' TF-IDF weights, each token hashed with a sign to
 // one of 512 places (Weinberger et al. 2009), of length 1. A token in no example of the population
 // has weight 0.
-func NewFeatures(ctx context.Context, l FeatureLayout, p *datasets.Population) (FeatureSet, error) {
+func NewFeatures(ctx context.Context, l FeatureLayout, p *population.Population) (FeatureSet, error) {
 	if l.Images {
 		return pixels(p.Index().Sequence - l.Labels), nil
 	}
@@ -75,7 +75,7 @@ func (p pixels) Fill(x []float32, content []int32) {
 // tfidf holds the weight of each token: log(examples / examples with the token).
 type tfidf []float32
 
-func newTFIDF(ctx context.Context, l FeatureLayout, p *datasets.Population) (tfidf, error) {
+func newTFIDF(ctx context.Context, l FeatureLayout, p *population.Population) (tfidf, error) {
 	var having []int // number of examples by token
 	last := map[int32]int{}
 	examples := 0

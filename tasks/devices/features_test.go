@@ -11,30 +11,33 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // training opens the training part of some lines.
-func training(t *testing.T, lines string, r datasets.Reading, vocabulary int) *datasets.Population {
+func training(t *testing.T, lines string, r source.Reading, vocabulary int) *population.Population {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(lines))}, Reading: r})
 	parts := g.Run(datasets.Encode, datasets.EncodeParams{Level: r.Level, VocabularySize: vocabulary}, taskstest.In(datasets.CorpusInput, corpus))
-	return must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", datasets.Train))(t)
+	return must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", population.Train))(t)
 }
 
 func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
 	t.Parallel()
-	shape := datasets.Image{Width: 2, Height: 1, Channels: 1, Classes: 10}
+	shape := images.Shape{Width: 2, Height: 1, Channels: 1, Classes: 10}
 	pixels := base64.StdEncoding.EncodeToString([]byte{0, 255})
 	for _, c := range []struct {
 		layout  FeatureLayout
-		reading datasets.Reading
+		reading source.Reading
 		said    string
 	}{
-		{FeatureLayout{Images: true, Labels: 1}, datasets.Reading{Level: text.ImageLevel, Image: shape}, `"label":7`},
-		{FeatureLayout{Images: true, Labels: 3}, datasets.Reading{Level: text.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}, `"tags":["b"]`},
+		{FeatureLayout{Images: true, Labels: 1}, source.Reading{Level: text.ImageLevel, Image: shape}, `"label":7`},
+		{FeatureLayout{Images: true, Labels: 3}, source.Reading{Level: text.ImageLevel, Image: shape, Label: source.TagsLabel, Tags: source.Tags([]string{"a", "b", "c"})}, `"tags":["b"]`},
 	} {
 		p := training(t, fmt.Sprintf(`{"user":"u",%s,"pixels":%q}`+"\n", c.said, pixels), c.reading, 0)
 		set := must.Get(NewFeatures(t.Context(), c.layout, p))(t)
@@ -53,7 +56,7 @@ func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
 func TestFeaturesOfATextAreHashedWeights(t *testing.T) {
 	t.Parallel()
 	lines := `{"user":"u","text":"a b c"}` + "\n" + `{"user":"u","text":"a d"}` + "\n" + `{"user":"u","text":"a b b"}` + "\n"
-	p := training(t, lines, datasets.Reading{}, 4) // tokens 4 and 5 are a and b
+	p := training(t, lines, source.Reading{}, 4) // tokens 4 and 5 are a and b
 	set := must.Get(NewFeatures(t.Context(), FeatureLayout{}, p))(t)
 	const b, c = text.FirstWord + 1, text.FirstWord + 2
 	x, want := make([]float32, set.Dimension()), make([]float64, 512)

@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Mix hides the users of anonymous devices in a crowd: examples of a background replace theirs or
@@ -65,7 +65,7 @@ func runMix(ctx context.Context, t *tasks.Task, params *MixParams) error {
 type mixer struct {
 	divided
 	params     MixParams
-	background *datasets.Population
+	background *population.Population
 	// modes are the records of each mode of the background, at least one; without modes
 	// there is one mode, nil, of all records.
 	modes [][]int
@@ -76,7 +76,7 @@ func (m *mixer) open(ctx context.Context) (err error) {
 		return err
 	}
 	m.summary.Private, m.summary.Background = 0, 0 // counted again below
-	if m.background, err = datasets.OpenPart(ctx, m.task, BackgroundInput, datasets.Train); err != nil {
+	if m.background, err = population.OpenPart(ctx, m.task, BackgroundInput, population.Train); err != nil {
 		return err
 	}
 	switch {
@@ -134,7 +134,7 @@ func (m *mixer) write(ctx context.Context) error {
 	}
 	next, stop := iter.Pull2(sorter.Sorted())
 	defer stop()
-	w := datasets.NewPopulationWriter(ctx, m.task, m.population)
+	w := population.NewWriter(ctx, m.task, m.population)
 	for device := range m.devices {
 		if err := m.device(ctx, w, device, next); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (m *mixer) fetch(ctx context.Context, sorter *tempfiles.Sorter) error {
 }
 
 // device writes the examples of a device. next returns the drawn examples.
-func (m *mixer) device(ctx context.Context, w *datasets.PopulationWriter, device int, next func() ([]byte, error, bool)) error {
+func (m *mixer) device(ctx context.Context, w *population.Writer, device int, next func() ([]byte, error, bool)) error {
 	sentences, err := m.population.ReadUser(ctx, device)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -27,7 +27,7 @@ func (b *bench) crowd(examples int) *taskstest.Node {
 
 // mixed runs Mix over the devices of the node.
 func (b *bench) mixed(divided *taskstest.Node, p MixParams, edges ...taskstest.Edge) (*taskstest.Node, error) {
-	return b.Try(Mix, p, append(edges, taskstest.In(datasets.PopulationInput, divided))...)
+	return b.Try(Mix, p, append(edges, taskstest.In(population.Input, divided))...)
 }
 
 // Shadow devices stay as they are. Of an anonymous one the share that was asked for comes
@@ -81,9 +81,9 @@ func TestAnonymousDevicesGetWhatIsAskedForOfABackground(t *testing.T) {
 
 // crowdPopulation is a background as a population.
 func crowdPopulation(b *bench, parts *taskstest.Node) *taskstest.Node {
-	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
-	return b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := b.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, parts))
+	return b.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
 }
 
 func readWorld(b *bench, node *taskstest.Node) (s Summary, err error) {
@@ -104,10 +104,10 @@ func TestSharesOfABackgroundAreNested(t *testing.T) {
 	m.devices = b.devices(divided)
 	task := b.Task(taskstest.In("p", divided), taskstest.In("b", b.crowd(50)))
 	var err error
-	if m.population, err = datasets.OpenPopulation(t.Context(), task, "p", "p"); err != nil {
+	if m.population, err = population.Open(t.Context(), task, "p", "p"); err != nil {
 		t.Fatal(err)
 	}
-	if m.background, err = datasets.OpenPart(t.Context(), task, "b", datasets.Train); err != nil {
+	if m.background, err = population.OpenPart(t.Context(), task, "b", population.Train); err != nil {
 		t.Fatal(err)
 	}
 	for _, pair := range [][2]MixParams{{{Replace: 0.25}, {Replace: 0.75}}, {{Augment: 0.5}, {Augment: 2}}} {

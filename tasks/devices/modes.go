@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -48,7 +48,7 @@ const (
 )
 
 func runModes(ctx context.Context, t *tasks.Task, p *ModesParams) error {
-	background, err := datasets.OpenPart(ctx, t, BackgroundInput, datasets.Train)
+	background, err := population.OpenPart(ctx, t, BackgroundInput, population.Train)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (p *ModesParams) contentOf(sentence []int32) []int32 {
 }
 
 // sample returns the features of some records, drawn without replacement.
-func (p *ModesParams) sample(ctx context.Context, f FeatureSet, background *datasets.Population) ([][]float32, error) {
+func (p *ModesParams) sample(ctx context.Context, f FeatureSet, background *population.Population) ([][]float32, error) {
 	n := min(background.Records(), samplesPerMode*p.Modes, max(p.Modes, sampledFeatures/f.Dimension()))
 	sample := make([][]float32, n)
 	for i, record := range seeds.Stream(p.Seed, seeds.BackgroundModes).Perm(background.Records())[:n] {
@@ -99,7 +99,7 @@ func (p *ModesParams) sample(ctx context.Context, f FeatureSet, background *data
 	return sample, nil
 }
 
-func (p *ModesParams) writeModes(ctx context.Context, t *tasks.Task, f FeatureSet, background *datasets.Population, means [][]float32) error {
+func (p *ModesParams) writeModes(ctx context.Context, t *tasks.Task, f FeatureSet, background *population.Population, means [][]float32) error {
 	blob, x := make([]byte, 0, 2*background.Records()), make([]float32, f.Dimension())
 	for user := range background.Users() {
 		sentences, err := background.ReadUser(ctx, user)

@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -29,10 +30,10 @@ func newGroupedBench(t *testing.T, users ...[]int) *bench {
 			}
 		}
 	}
-	b.parts = b.encodedAs(datasets.Reading{Level: text.ByteLevel, Grouped: true}, lines.String())
-	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
-	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
+	b.parts = b.encodedAs(source.Reading{Level: text.ByteLevel, Grouped: true}, lines.String())
+	balanced := b.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, b.parts))
+	b.population = b.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(population.BalancedInput, balanced))
 	b.users = b.read(b.population, b.parts)
 	return b
 }

@@ -7,6 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Profiles gives each profile a device of the adversary: hand-made sets of examples, to find the
@@ -32,7 +33,7 @@ func runProfiles(ctx context.Context, t *tasks.Task, _ *struct{}) error {
 	if err := p.open(ctx); err != nil {
 		return err
 	}
-	w := datasets.NewPopulationWriter(ctx, t, p.population)
+	w := population.NewWriter(ctx, t, p.population)
 	if err := copyUsers(ctx, w, p.population); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func runProfiles(ctx context.Context, t *tasks.Task, _ *struct{}) error {
 // profiler is one execution of Profiles.
 type profiler struct {
 	divided
-	profiles *datasets.Population
+	profiles *population.Population
 	names    []string
 }
 
@@ -59,7 +60,7 @@ func (p *profiler) open(ctx context.Context) (err error) {
 	if p.divided, err = readDivided(ctx, p.task); err != nil {
 		return err
 	}
-	if p.profiles, err = datasets.OpenPart(ctx, p.task, ProfilesInput, datasets.Train); err != nil {
+	if p.profiles, err = population.OpenPart(ctx, p.task, ProfilesInput, population.Train); err != nil {
 		return err
 	}
 	if err := p.task.InputJSON(ctx, datasets.CorpusInput, datasets.UsersBlob, &p.names); err != nil {
@@ -85,7 +86,7 @@ func (p *profiler) add() {
 	p.summary.Devices, p.summary.Profiles = len(p.devices), len(p.names)
 }
 
-func copyUsers(ctx context.Context, w *datasets.PopulationWriter, from *datasets.Population) error {
+func copyUsers(ctx context.Context, w *population.Writer, from *population.Population) error {
 	for user := range from.Users() {
 		sentences, err := from.ReadUser(ctx, user)
 		if err != nil {

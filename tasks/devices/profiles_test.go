@@ -7,6 +7,8 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -20,10 +22,10 @@ func (b *bench) profiled(divided *taskstest.Node) *taskstest.Node {
 {"user":"weapons","text":"pike"}
 `
 	corpus := b.Run(datasets.Import, datasets.ImportParams{
-		Sources: []storage.Digest{b.Import([]byte(lines))}, Reading: datasets.Reading{Level: text.ByteLevel},
+		Sources: []storage.Digest{b.Import([]byte(lines))}, Reading: source.Reading{Level: text.ByteLevel},
 	})
 	encoded := b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ByteLevel}, taskstest.In(datasets.CorpusInput, corpus))
-	return b.Run(Profiles, struct{}{}, taskstest.In(datasets.PopulationInput, divided),
+	return b.Run(Profiles, struct{}{}, taskstest.In(population.Input, divided),
 		taskstest.In(ProfilesInput, encoded), taskstest.In(datasets.CorpusInput, corpus))
 }
 

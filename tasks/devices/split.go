@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Split divides the users of a population into devices. Canaries stay with the examples that they
@@ -32,7 +32,7 @@ var Split = tasks.Kind{Name: "devices/split", Version: 1, Class: tasks.Compute, 
 func runSplit(ctx context.Context, t *tasks.Task, params *SplitParams) error {
 	s := splitter{task: t, params: *params}
 	var err error
-	if s.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput); err != nil {
+	if s.population, err = population.Open(ctx, t, population.Input, population.ShardsInput); err != nil {
 		return err
 	}
 	users, err := s.owned(ctx)
@@ -51,7 +51,7 @@ func runSplit(ctx context.Context, t *tasks.Task, params *SplitParams) error {
 // owned counts the examples of each user of the population.
 func (s *splitter) owned(ctx context.Context) (users []Owned, err error) {
 	if s.params.Prior == Groups {
-		if s.groups, err = datasets.ReadGroups(ctx, s.task, datasets.PopulationInput, s.population); err != nil {
+		if s.groups, err = population.ReadGroups(ctx, s.task, population.Input, s.population); err != nil {
 			return nil, err
 		}
 		if s.groups == nil {
@@ -86,7 +86,7 @@ func (s *splitter) divided(user, n int) (private, prior []int) {
 type splitter struct {
 	task       *tasks.Task
 	params     SplitParams
-	population *datasets.Population
+	population *population.Population
 	groups     []uint32 // groups of its examples; nil unless the prior is Groups
 	world      *World
 }
@@ -99,7 +99,7 @@ type example struct {
 
 // write fills device after device.
 func (s *splitter) write(ctx context.Context) error {
-	w := datasets.NewPopulationWriter(ctx, s.task, s.population)
+	w := population.NewWriter(ctx, s.task, s.population)
 	examples := s.examples(ctx)
 	if s.params.IID {
 		examples = s.shuffled(examples)

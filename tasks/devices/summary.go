@@ -6,7 +6,7 @@ import (
 
 	"coalmine/internal/readable"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // WorldBlob is a Summary, as JSON.
@@ -85,7 +85,7 @@ func (s *Summary) users(set Set) *int {
 // divided is a population of devices.
 type divided struct {
 	task       *tasks.Task
-	population *datasets.Population
+	population *population.Population
 	devices    []Device
 	summary    Summary
 }
@@ -93,11 +93,11 @@ type divided struct {
 // readDivided reads the Split or Mix node of datasets.PopulationInput.
 func readDivided(ctx context.Context, t *tasks.Task) (d divided, err error) {
 	d.task = t
-	if d.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.PopulationInput); err != nil {
+	if d.population, err = population.Open(ctx, t, population.Input, population.Input); err != nil {
 		return d, err
 	}
-	if d.devices, err = Read(ctx, t, datasets.PopulationInput); err != nil {
+	if d.devices, err = Read(ctx, t, population.Input); err != nil {
 		return d, err
 	}
-	return d, t.InputJSON(ctx, datasets.PopulationInput, WorldBlob, &d.summary)
+	return d, t.InputJSON(ctx, population.Input, WorldBlob, &d.summary)
 }

@@ -16,7 +16,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 )
 
 // Check tests a command against the whole contract. It trains several times, on synthetic users and
@@ -32,7 +32,7 @@ type Check struct {
 	// Shards is the number of files of training data; 0 means one file without a number in its
 	// name. Image is the shape of the training images; zero for texts.
 	Shards int
-	Image  datasets.Image
+	Image  images.Shape
 	// Deterministic reports that the training claims to be deterministic.
 	Deterministic bool
 	// OneShot asks for canary clients; nil does not.
@@ -259,7 +259,7 @@ func (c *Check) asking(ctx context.Context, x *trial, line string, code clientpr
 
 // askSample scores a text, or an image, of the synthetic data.
 func (c *Check) askSample(ctx context.Context, client *score.Client) error {
-	if c.Image != (datasets.Image{}) {
+	if c.Image != (images.Shape{}) {
 		image := contracts.Image(c.Image.Pixels(), c.Image.Classes, 0)
 		_, err := client.Classify(ctx, ShapeOf(c.Image), [][]byte{image}, c.Image.Classes, 1)
 		return err

@@ -12,7 +12,8 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/dataformats"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -39,7 +40,7 @@ type span struct{ first, end, users, examples int }
 
 // spans divides the users into the given number of runs of about equally many examples: user u
 // belongs to the run floor(shards x e / n), where e of all n examples are those of users before u.
-func spans(p *datasets.Population, shards int) []span {
+func spans(p *population.Population, shards int) []span {
 	runs, u := make([]span, shards), 0
 	for i := range runs {
 		runs[i].first = u
@@ -73,7 +74,7 @@ type counts struct{ users, examples int }
 
 // write writes the examples of a population to files, user by user. All examples of a user are in
 // one file.
-func (x *training) write(ctx context.Context, v *text.Vocabulary, files []string, p *datasets.Population) (n counts, err error) {
+func (x *training) write(ctx context.Context, v *text.Vocabulary, files []string, p *population.Population) (n counts, err error) {
 	for i, run := range spans(p, len(files)) {
 		f, err := x.create(files[i], run.examples)
 		if err != nil {
@@ -88,7 +89,7 @@ func (x *training) write(ctx context.Context, v *text.Vocabulary, files []string
 }
 
 // writeUsers writes the examples of a run of users.
-func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *text.Vocabulary, p *datasets.Population, run span) error {
+func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *text.Vocabulary, p *population.Population, run span) error {
 	for u := run.first; u < run.end; u++ {
 		sentences, err := p.ReadUser(ctx, u)
 		if err != nil {
@@ -116,8 +117,8 @@ func (p *TrainParams) example(v *text.Vocabulary, user string, sentence []int32)
 	if !p.ofImages() {
 		return example{Example{user, v.Text(Words(sentence))}, nil}
 	}
-	label, pixels := datasets.ImageOf(sentence)
-	if label == datasets.NoLabel {
+	label, pixels := images.OfSentence(sentence)
+	if label == images.NoLabel {
 		return example{LabelledImage{user, nil}, pixels}
 	}
 	return example{LabelledImage{user, &label}, pixels}
@@ -143,7 +144,7 @@ func (x *training) create(file string, examples int) (*exampleFile, error) {
 }
 
 // createImages makes a file for n images: bytes [examples, height, width, channels].
-func createImages(w *childprocess.Workspace, file string, m datasets.Image, examples int) (io.WriteCloser, error) {
+func createImages(w *childprocess.Workspace, file string, m images.Shape, examples int) (io.WriteCloser, error) {
 	f, err := w.Create(file, 0o666)
 	if err != nil {
 		return nil, err

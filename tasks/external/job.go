@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"coalmine/internal/contracts"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 )
 
 // Files and folders of a command's input and output.
@@ -40,7 +40,7 @@ type Job struct {
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
 	// Image is the shape of the examples, if they are images.
-	Image *datasets.Image `json:"image,omitempty"`
+	Image *images.Shape `json:"image,omitempty"`
 	// Files are paths below the directory.
 	Files Files `json:"files"`
 	// OneShot asks for canary clients; nil does not.

@@ -12,7 +12,7 @@ import (
 	"coalmine/internal/score"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -22,11 +22,11 @@ type ModelParams struct {
 	// Code is the archive with the code of the scoring command, zero for none.
 	Code storage.Digest `json:"code,omitzero"`
 	// Image is the shape of the classified images; zero for models of texts.
-	Image datasets.Image `json:"image,omitzero"`
+	Image images.Shape `json:"image,omitzero"`
 }
 
 // OfImages reports whether the model classifies images.
-func (p *ModelParams) OfImages() bool { return p.Image != (datasets.Image{}) }
+func (p *ModelParams) OfImages() bool { return p.Image != (images.Shape{}) }
 
 // ModelChoice names one of the two models of a training.
 type ModelChoice string
@@ -207,7 +207,7 @@ func (c *constancy) add(pairs []score.Pair, answers []score.Answer) int {
 }
 
 // ShapeOf returns the shape of images for requests.
-func ShapeOf(m datasets.Image) score.Shape {
+func ShapeOf(m images.Shape) score.Shape {
 	return score.Shape{Height: m.Height, Width: m.Width, Channels: m.Channels}
 }
 
@@ -219,15 +219,15 @@ type Classified struct {
 }
 
 // Classify classifies the images of a population's sentences. It skips images without a label.
-func (m *Model) Classify(ctx context.Context, image datasets.Image, sentences [][]int32) ([]Classified, error) {
+func (m *Model) Classify(ctx context.Context, image images.Shape, sentences [][]int32) ([]Classified, error) {
 	var list []Classified
-	var images [][]byte
+	var pictures [][]byte
 	for _, s := range sentences {
-		if label, pixels := datasets.ImageOf(s); label != datasets.NoLabel {
-			list, images = append(list, Classified{Label: label}), append(images, pixels)
+		if label, pixels := images.OfSentence(s); label != images.NoLabel {
+			list, pictures = append(list, Classified{Label: label}), append(pictures, pixels)
 		}
 	}
-	found, err := m.client.Classify(ctx, ShapeOf(image), images, image.Classes, batch)
+	found, err := m.client.Classify(ctx, ShapeOf(image), pictures, image.Classes, batch)
 	if err != nil {
 		return nil, CommandError(ctx, err)
 	}

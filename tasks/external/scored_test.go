@@ -26,6 +26,9 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
@@ -95,7 +98,7 @@ func TestAccuracyOfAModelWhoseTokensAreNoBytesIsNotKnown(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := model(t, g, bothModels)
-	r := datasets.Recipe{Reading: datasets.Reading{Level: text.ByteLevel}, Seed: 1, TestFraction: 0.5}
+	r := datasets.Recipe{Reading: source.Reading{Level: text.ByteLevel}, Seed: 1, TestFraction: 0.5}
 	text := strings.Repeat(`{"user":"u1","text":"eight le"}`+"\n"+`{"user":"u2","text":"eight me"}`+"\n", 10)
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text))}, Reading: r.Reading})
 	encoded := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
@@ -131,11 +134,11 @@ func classifier(t *testing.T, g *taskstest.Graph, row string) (*taskstest.Node, 
 	t.Helper()
 	code := must.Get(clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(strings.Replace(imageScorer, "ROW", row, 1))}}, nil))(t)
 	return g.Put("model", map[string][]byte{external.ResultBlob: []byte(`{"score":"sh score.sh"}`)}),
-		external.ModelParams{Code: g.Import(code), Image: datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}}
+		external.ModelParams{Code: g.Import(code), Image: images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 4}}
 }
 
 // images are those of twelve users, of class 2 and every other one of class 0; one in five has no label.
-func images(t *testing.T, g *taskstest.Graph, m datasets.Image) *taskstest.Node {
+func encodedImages(t *testing.T, g *taskstest.Graph, m images.Shape) *taskstest.Node {
 	t.Helper()
 	var lines strings.Builder
 	for i := range 60 {
@@ -145,7 +148,7 @@ func images(t *testing.T, g *taskstest.Graph, m datasets.Image) *taskstest.Node 
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d",%s"pixels":"AQIDBAUG"}`+"\n", i%12, label)
 	}
-	r := datasets.Recipe{Reading: datasets.Reading{Level: text.ImageLevel, Image: m, Unlabelled: true}, Seed: 1, TestFraction: 0.5}
+	r := datasets.Recipe{Reading: source.Reading{Level: text.ImageLevel, Image: m, Unlabelled: true}, Seed: 1, TestFraction: 0.5}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(lines.String()))}, Reading: r.Reading})
 	return g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
 }
@@ -155,7 +158,7 @@ func TestUtilityOfAModelThatClassifies(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := classifier(t, g, evenRow)
-	n := g.Run(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, images(t, g, params.Image)))
+	n := g.Run(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, encodedImages(t, g, params.Image)))
 	var e models.Evaluation
 	n.DecodeMetrics(&e)
 	twos := e.All.Hits
@@ -170,7 +173,7 @@ func TestAccuracyOfUsersUnderAModelThatClassifies(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	m, params := classifier(t, g, "[-3,-2,-0.8984,-0.8986]")
 	n := g.Run(accuracyperuser.Scored, accuracyperuser.Params{Part: accuracyperuser.Test, UserShare: utility.UserShare{Shares: 1, Model: &params}},
-		taskstest.In(audits.ModelInput, m), taskstest.In(datasets.PartsInput, images(t, g, params.Image)))
+		taskstest.In(audits.ModelInput, m), taskstest.In(population.PartsInput, encodedImages(t, g, params.Image)))
 	var users []selection.UserAccuracy
 	must.Do(t, json.Unmarshal(n.Blob(accuracyperuser.UsersBlob), &users))
 	examples := 0
@@ -197,14 +200,14 @@ func TestWhatAClassifierDoesWrongIsTold(t *testing.T) {
 		"7":               "cannot unmarshal",
 	} {
 		m, params := classifier(t, g, row)
-		_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, images(t, g, params.Image)))
+		_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, encodedImages(t, g, params.Image)))
 		if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q and no other try", row, err, want)
 		}
 	}
 	m, params := model(t, g, bothModels) // which scores texts
-	params.Image = datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
-	_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, images(t, g, params.Image)))
+	params.Image = images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 4}
+	_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, encodedImages(t, g, params.Image)))
 	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `its methods are ["loglikelihood"]; expected "classify" among them`) {
 		t.Errorf("a model of texts is asked about images: %v", err)
 	}
@@ -215,9 +218,9 @@ func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	losses := func(m *taskstest.Node, params external.ModelParams, data *taskstest.Node) (list []membership.UserLoss, n *taskstest.Node) {
-		balanced := g.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, data))
+		balanced := g.Run(population.Balance, population.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(population.PartsInput, data))
 		n = g.Run(membership.ScoredLosses, utility.UserShare{Shares: 1, Model: &params},
-			taskstest.In(audits.ModelInput, m), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, data))
+			taskstest.In(audits.ModelInput, m), taskstest.In(population.BalancedInput, balanced), taskstest.In(population.PartsInput, data))
 		must.Do(t, json.Unmarshal(n.Blob(membership.LossesBlob), &list))
 		return list, n
 	}
@@ -238,7 +241,7 @@ func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
 		t.Errorf("%d users of %v texts, %d of them members", len(texts), examples, members)
 	}
 	m, params = classifier(t, g, evenRow)
-	found, _ := losses(m, params, images(t, g, params.Image))
+	found, _ := losses(m, params, encodedImages(t, g, params.Image))
 	targets := int64(0)
 	for _, u := range found {
 		targets += u.Targets
@@ -271,9 +274,9 @@ func TestLossesOfUsersByTokensOfAModelThatIsNotOurs(t *testing.T) {
 	code := must.Get(clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(tokenScorer)}}, nil))(t)
 	params := external.ModelParams{Code: g.Import(code)}
 	m, data := g.Put("model", map[string][]byte{external.ResultBlob: []byte(`{"score":"sh score.sh"}`)}), parts(t, g)
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, data))
+	balanced := g.Run(population.Balance, population.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(population.PartsInput, data))
 	n := g.Run(membership.ScoredLosses, membership.LossParams{UserShare: utility.UserShare{Shares: 1, Model: &params, ByToken: true}, PrefixUsers: 1},
-		taskstest.In(audits.ModelInput, m), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, data))
+		taskstest.In(audits.ModelInput, m), taskstest.In(population.BalancedInput, balanced), taskstest.In(population.PartsInput, data))
 	var users []membership.UserLoss
 	must.Do(t, json.Unmarshal(n.Blob(membership.LossesBlob), &users))
 	aside := 0
@@ -299,11 +302,11 @@ func TestRanksOfAScoredModel(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := model(t, g, bothModels)
-	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 5, 6}}}, {Canary: datasets.Canary{Number: 1, Tokens: []int32{4, 7, 9}}}}))(t)
+	data := must.Get(json.Marshal([]population.Placement{{Canary: population.Canary{Tokens: []int32{4, 5, 6}}}, {Canary: population.Canary{Number: 1, Tokens: []int32{4, 7, 9}}}}))(t)
 	ranked := func(references int) (*taskstest.Node, error) {
 		return g.Try(randomsampling.Scored, randomsampling.ScoredParams{
 			Params: randomsampling.Params{Seed: 3, References: references, Space: canaries.Space{Words: 3}, Prefix: 1, Count: 2}, Model: params,
-		}, taskstest.In(audits.ModelInput, m), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})), taskstest.In(datasets.PartsInput, parts(t, g)))
+		}, taskstest.In(audits.ModelInput, m), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{population.CanariesBlob: data})), taskstest.In(population.PartsInput, parts(t, g)))
 	}
 	if _, err := ranked(50); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "different texts alike") {
 		t.Errorf("a constant: %v", err)
@@ -323,16 +326,16 @@ func TestCoinsOfAScoredModel(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	text := parts(t, g)
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, text))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser}, taskstest.In(datasets.PartsInput, text), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := g.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, text))
+	pop := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser}, taskstest.In(population.PartsInput, text), taskstest.In(population.BalancedInput, balanced))
 	coins := g.Run(onerun.Coins, onerun.CoinsParams{Seed: 1, Canaries: 8, Space: canaries.Space{Words: 2}, Unit: onerun.UserUnit, Neighbouring: privacy.ReplaceOne},
-		taskstest.In(onerun.PopulationInput, population), taskstest.In(onerun.ShardsInput, text), taskstest.In(datasets.PartsInput, text))
+		taskstest.In(onerun.PopulationInput, pop), taskstest.In(onerun.ShardsInput, text), taskstest.In(population.PartsInput, text))
 	bound := onerun.BoundParams{KPlus: 2, KMinus: 2, Delta: 1e-5, Confidence: 0.9, Neighbouring: privacy.ReplaceOne}
 	run := func(result string, plain bool) (*taskstest.Node, error) {
 		m, params := model(t, g, result)
 		bound.Model, bound.Plain = &params, plain
 		return g.Try(onerun.Scored, bound,
-			taskstest.In(audits.ModelInput, m), taskstest.In(onerun.UnitsInput, coins), taskstest.In(datasets.PartsInput, text))
+			taskstest.In(audits.ModelInput, m), taskstest.In(onerun.UnitsInput, coins), taskstest.In(population.PartsInput, text))
 	}
 	for plain, want := range map[bool]float64{false: 1, true: -2} {
 		n := must.Get(run(bothModels, plain))(t)

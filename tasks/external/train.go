@@ -14,7 +14,8 @@ import (
 	"coalmine/internal/contracts"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -37,7 +38,7 @@ type TrainParams struct {
 	// number in its name.
 	Shards int `json:"shards,omitempty"`
 	// Image is the shape of the examples if they are images; zero for texts.
-	Image datasets.Image `json:"image,omitzero"`
+	Image images.Shape `json:"image,omitzero"`
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot `json:"one_shot,omitempty"`
 	// Replay asks for replayed steps; nil does not.
@@ -45,7 +46,7 @@ type TrainParams struct {
 }
 
 // ofImages reports whether the examples are images.
-func (p *TrainParams) ofImages() bool { return p.Image != (datasets.Image{}) }
+func (p *TrainParams) ofImages() bool { return p.Image != (images.Shape{}) }
 
 // check returns an error for parameters that no experiment has.
 func (p *TrainParams) check() error {
@@ -205,15 +206,15 @@ func (x *training) furnish(ctx context.Context) error {
 // writeData writes the parts of the data, and the vocabulary of texts, and counts the
 // training data.
 func (x *training) writeData(ctx context.Context, job *Job) error {
-	vocabulary, err := text.ReadVocabulary(ctx, x.task, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, x.task, population.PartsInput)
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, x.task, datasets.PopulationInput, datasets.ShardsInput)
+	pop, err := population.Open(ctx, x.task, population.Input, population.ShardsInput)
 	if err != nil {
 		return err
 	}
-	n, err := x.write(ctx, vocabulary, trainFiles(x.params.Shards), population)
+	n, err := x.write(ctx, vocabulary, trainFiles(x.params.Shards), pop)
 	if err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (x *training) writeData(ctx context.Context, job *Job) error {
 		x.rows.clients += int64(x.params.OneShot.Canaries)
 	}
 	if x.params.Validation {
-		part, err := datasets.OpenPart(ctx, x.task, datasets.PartsInput, datasets.Validation)
+		part, err := population.OpenPart(ctx, x.task, population.PartsInput, population.Validation)
 		if err != nil {
 			return err
 		}

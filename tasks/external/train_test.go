@@ -20,6 +20,9 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -35,11 +38,11 @@ func newBench(t *testing.T) *bench {
 	return newBenchOf(t, `{"user":"a","text":"one two"}
 {"user":"b","text":"three one"}
 {"user":"b","text":"two four"}
-`, datasets.Reading{})
+`, source.Reading{})
 }
 
 // newBenchOf has the data of a source that is read so.
-func newBenchOf(t *testing.T, source string, r datasets.Reading) *bench {
+func newBenchOf(t *testing.T, source string, r source.Reading) *bench {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(source))}, Reading: r})
@@ -48,10 +51,10 @@ func newBenchOf(t *testing.T, source string, r datasets.Reading) *bench {
 		recipe.VocabularySize = 3
 	}
 	parts := g.Run(datasets.Encode, recipe.Encode(), taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser}, taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := g.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, parts))
+	pop := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser}, taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
 	return &bench{g, []taskstest.Edge{
-		taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, parts), taskstest.In(datasets.PartsInput, parts),
+		taskstest.In(population.Input, pop), taskstest.In(population.ShardsInput, parts), taskstest.In(population.PartsInput, parts),
 	}}
 }
 
@@ -111,7 +114,7 @@ func users(t *testing.T, lines string) (list []string) {
 // Several files have the lines of one, in their order, cut between users.
 func TestTrainingDataInSeveralFilesAreThoseOfOne(t *testing.T) {
 	t.Parallel()
-	b := newBenchOf(t, manyUsers(), datasets.Reading{})
+	b := newBenchOf(t, manyUsers(), source.Reading{})
 	whole := must.Get(b.train(t, "cat in/train.jsonl > out/found; "+finish))(t)
 	want := string(whole.Blob("out/found"))
 	for shards, examples := range map[int][]int{4: {8, 8, 9, 7}, 7: {}, 100: {}} {
@@ -162,12 +165,12 @@ const imageLines = `{"user":"a","label":3,"pixels":"AQIDBAUG"}
 {"user":"c","pixels":"CQkJCQkJ"}
 `
 
-var imageShape = datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
+var imageShape = images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 4}
 
 // Images stand in files of their own beside lines with users and labels.
 func TestACommandFindsImagesAndLabels(t *testing.T) {
 	t.Parallel()
-	b := newBenchOf(t, imageLines, datasets.Reading{Level: text.ImageLevel, Image: imageShape, Unlabelled: true})
+	b := newBenchOf(t, imageLines, source.Reading{Level: text.ImageLevel, Image: imageShape, Unlabelled: true})
 	n := must.Get(b.train(t, `ls in > out/listed; cat in/job.json in/train-*.jsonl > out/found; tail -c 6 in/train-00000-of-00002.npy > out/first
 tail -c 12 in/train-00001-of-00002.npy > out/last; head -c 128 in/train-00001-of-00002.npy > out/head; `+finish,
 		func(p *TrainParams) { p.Image, p.Shards = imageShape, 2 }))(t)
@@ -202,7 +205,7 @@ func TestTooManyFilesAndShapesOfNoImageAreRefused(t *testing.T) {
 	b := newBench(t)
 	for want, change := range map[string]func(*TrainParams){
 		"training data in 1001 files; expected at most 1000": func(p *TrainParams) { p.Shards = 1001 },
-		"images of 2 channels":                               func(p *TrainParams) { p.Image = datasets.Image{Width: 1, Height: 1, Channels: 2, Classes: 2} },
+		"images of 2 channels":                               func(p *TrainParams) { p.Image = images.Shape{Width: 1, Height: 1, Channels: 2, Classes: 2} },
 	} {
 		if _, err := b.train(t, finish, change); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q and no other try", err, want)
@@ -213,7 +216,7 @@ func TestTooManyFilesAndShapesOfNoImageAreRefused(t *testing.T) {
 // A training of several files that is killed finds the same files, and its checkpoint.
 func TestAKilledTrainingOfSeveralFilesGoesOn(t *testing.T) {
 	t.Parallel()
-	b := newBenchOf(t, manyUsers(), datasets.Reading{})
+	b := newBenchOf(t, manyUsers(), source.Reading{})
 	const script = `cat in/job.json in/train-* | cksum > tmp/sum
 if [ ! -e checkpoint/sum ]; then mv tmp/sum checkpoint/sum; kill -9 $$; fi
 cmp tmp/sum checkpoint/sum && cp tmp/sum out/sum; ` + finish

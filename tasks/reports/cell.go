@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/filters"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -84,10 +85,10 @@ type AuditParams struct {
 
 // TrainingParams describe the training.
 type TrainingParams struct {
-	Algorithm string                `json:"algorithm"`
-	Rounds    int                   `json:"rounds"`
-	Cohort    int                   `json:"cohort"`
-	Partition datasets.Partitioning `json:"partition"`
+	Algorithm string                  `json:"algorithm"`
+	Rounds    int                     `json:"rounds"`
+	Cohort    int                     `json:"cohort"`
+	Partition population.Partitioning `json:"partition"`
 	// WholeUsers reports that users are the users of the data, neither balanced nor cut.
 	WholeUsers bool `json:"whole_users,omitempty"`
 	// Devices reports that users are divided into devices, which train instead.
@@ -131,7 +132,7 @@ const central = "sgd"
 
 // population returns the number of units that cohorts are drawn from: users or, in central
 // training, records.
-func (p *TrainingParams) population(counts *datasets.Counts) int {
+func (p *TrainingParams) population(counts *population.Counts) int {
 	if p.Algorithm == central {
 		return counts.Examples
 	}
@@ -146,7 +147,7 @@ var Cell = tasks.Kind{Name: "reports/cell", Version: 3, Class: tasks.Compute, Ru
 func Kinds() []tasks.Kind { return []tasks.Kind{Cell} }
 
 func runCell(ctx context.Context, t *tasks.Task, p *CellParams) error {
-	var population datasets.PartitionMetrics
+	var population population.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &population); err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (r *Report) readRecorded(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training {
+func describe(p *TrainingParams, population *population.PartitionMetrics) Training {
 	t := Training{TrainingParams: *p, Counts: population.Counts, ReplacedExamples: population.ReplacedExamples}
 	t.Epochs = float64(p.Rounds) * float64(p.Cohort) / float64(p.population(&population.Counts))
 	return t
@@ -252,7 +253,7 @@ func (r *Report) readCanaries(ctx context.Context, t *tasks.Task, p *CellParams)
 	if !slices.ContainsFunc(p.Audits, func(a AuditParams) bool { return a.CanaryOutcomesBlob != "" }) {
 		return nil
 	}
-	placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
+	placed, err := population.ReadPlacements(ctx, t, PlacementsInput)
 	if err != nil {
 		return err
 	}
@@ -391,7 +392,7 @@ func (r *Report) Recipe() privacy.Recipe {
 
 // Recipe returns the recipe of the training's privacy account, with the users or
 // records of the population.
-func (p *TrainingParams) Recipe(counts *datasets.Counts) privacy.Recipe {
+func (p *TrainingParams) Recipe(counts *population.Counts) privacy.Recipe {
 	return recipe(p, p.population(counts))
 }
 
@@ -421,14 +422,14 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 // Unit names the unit that a guarantee protects: a record in central training, otherwise a user of
 // the population, which may be a device or a whole user of the data. For an unknown partition it is
 // "user".
-func Unit(central, divided bool, partition datasets.Partitioning, whole bool) string {
+func Unit(central, divided bool, partition population.Partitioning, whole bool) string {
 	switch {
 	case central:
 		return privacy.RecordUnit
 	case divided:
 		return "device"
 	}
-	scheme, err := datasets.FindPartition(partition)
+	scheme, err := population.FindPartition(partition)
 	if err != nil {
 		return "user"
 	}

@@ -9,7 +9,8 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/privacy"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 )
 
@@ -25,16 +26,16 @@ func measured(t *testing.T) (g *taskstest.Graph, edges []taskstest.Edge) {
 		}
 		return n
 	}
-	edges = append(edges, taskstest.In(PopulationInput, node("population", datasets.PartitionMetrics{
-		Counts: datasets.Counts{Users: 392_000, Examples: 93_000_000, Words: 784_000_000}, ReplacedExamples: 73_000,
+	edges = append(edges, taskstest.In(PopulationInput, node("population", population.PartitionMetrics{
+		Counts: population.Counts{Users: 392_000, Examples: 93_000_000, Words: 784_000_000}, ReplacedExamples: 73_000,
 	}, nil)))
-	placed := []datasets.Placement{
-		{Canary: datasets.Canary{Tokens: []int32{5, 6}, Words: []string{"a", "b"}, UserProbability: "1/5000", ExampleProbability: "1/10"}, Users: 3, Holders: 2, Insertions: 7},
-		{Canary: datasets.Canary{Number: 1, Tokens: []int32{7, 6}, Words: []string{"c", "b"}, UserProbability: "1/50", ExampleProbability: "1"}},
-		{Canary: datasets.Canary{Number: 2, Tokens: []int32{8, 6}, Words: []string{"d", "b"}, HeldBack: true}},
+	placed := []population.Placement{
+		{Canary: population.Canary{Tokens: []int32{5, 6}, Words: []string{"a", "b"}, UserProbability: "1/5000", ExampleProbability: "1/10"}, Users: 3, Holders: 2, Insertions: 7},
+		{Canary: population.Canary{Number: 1, Tokens: []int32{7, 6}, Words: []string{"c", "b"}, UserProbability: "1/50", ExampleProbability: "1"}},
+		{Canary: population.Canary{Number: 2, Tokens: []int32{8, 6}, Words: []string{"d", "b"}, HeldBack: true}},
 	}
 	list := must.Get(json.Marshal(placed))(t)
-	edges = append(edges, taskstest.In(PlacementsInput, node("placements", nil, map[string][]byte{datasets.CanariesBlob: list})))
+	edges = append(edges, taskstest.In(PlacementsInput, node("placements", nil, map[string][]byte{population.CanariesBlob: list})))
 	for _, m := range []struct{ round, memorized int }{{3920, 7}, {7840, 12}} {
 		sampling, useful := AuditInput("random_sampling", m.round), AuditInput(Utility, m.round)
 		edges = append(edges,
@@ -52,7 +53,7 @@ func measured(t *testing.T) (g *taskstest.Graph, edges []taskstest.Edge) {
 func papers() CellParams {
 	return CellParams{
 		Training: TrainingParams{
-			Algorithm: "fedavg", Rounds: 7840, Cohort: 5000, Partition: datasets.ByUser, Sampling: "fixed-size",
+			Algorithm: "fedavg", Rounds: 7840, Cohort: 5000, Partition: population.ByUser, Sampling: "fixed-size",
 			Clip: 0.2, NoiseMultiplier: 1, Delta: 1e-7,
 		},
 		Measured: []int{3920, 7840},
@@ -121,7 +122,7 @@ func TestAReportSaysWhereFaultsWerePlanted(t *testing.T) {
 	source.Metrics = []byte(`{"users":3,"faults":[{"fault":"join-words","users":2,"examples":9,"changed":8}]}`)
 	var r Report
 	must.Do(t, json.Unmarshal(g.Run(Cell, papers(), append(edges, taskstest.In(FaultsInput, source))...).Blob(CellBlob), &r))
-	if want := (datasets.PlantedFault{Fault: datasets.JoinWords, Users: 2, Examples: 9, Changed: 8}); len(r.Faults) != 1 || r.Faults[0] != want {
+	if want := (faults.Count{Fault: faults.JoinWords, Users: 2, Examples: 9, Changed: 8}); len(r.Faults) != 1 || r.Faults[0] != want {
 		t.Errorf("the report has %+v, want %+v", r.Faults, want)
 	}
 }

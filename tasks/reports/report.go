@@ -8,8 +8,10 @@ import (
 	"coalmine/internal/encoding"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/faults"
 	"coalmine/tasks/datasets/filters"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -28,9 +30,9 @@ type Report struct {
 	Budget *BudgetUse `json:"privacy_budget,omitempty"`
 	Audit  *Audit     `json:"audit,omitempty"`
 	// Faults counts planted faults; nil without faults.
-	Faults []datasets.PlantedFault `json:"faults,omitempty"`
+	Faults []faults.Count `json:"faults,omitempty"`
 	// Skipped counts the faulty records of the source; nil without.
-	Skipped *datasets.Skipped `json:"skipped,omitempty"`
+	Skipped *source.Skipped `json:"skipped,omitempty"`
 	// Selection counts the choice of data.select; nil without one.
 	Selection *selection.Selection `json:"selection,omitempty"`
 	// Devices describes the division of users by data.devices; nil without it.
@@ -90,7 +92,7 @@ type Training struct {
 	// Epochs is the number of passes over the population.
 	Epochs float64 `json:"epochs"`
 	// Users, Examples and Words count the population.
-	datasets.Counts
+	population.Counts
 	// ReplacedExamples counts the examples that are canaries.
 	ReplacedExamples int `json:"replaced_examples"`
 }
@@ -201,7 +203,7 @@ type place struct {
 }
 
 // NewCanary returns the canary of a placement, without outcomes.
-func NewCanary(p datasets.Placement) (Canary, error) {
+func NewCanary(p population.Placement) (Canary, error) {
 	c := Canary{Role: audits.Inserted, place: place{
 		Words: p.Words, InsertedTimes: p.InsertedTimes, Format: p.Format, Users: p.Users, Holders: p.Holders, Insertions: p.Insertions,
 	}}

@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -42,7 +42,7 @@ func runExamples(ctx context.Context, t *tasks.Task, p *ExamplesParams) error {
 	}
 	record := 0
 	found := &Selection{Outcome: p.Outcome, AtLeast: p.AtLeast}
-	return selectExamples(ctx, t, found, func(x datasets.PopulationExample) (bool, error) {
+	return selectExamples(ctx, t, found, func(x population.Example) (bool, error) {
 		if record >= len(classes) {
 			return false, fmt.Errorf("%d predictions, fewer than the population has records: %w", len(classes), storage.ErrCorrupt)
 		}
@@ -53,12 +53,12 @@ func runExamples(ctx context.Context, t *tasks.Task, p *ExamplesParams) error {
 }
 
 // labelled reports whether an image has a label.
-func labelled(x datasets.PopulationExample) bool { return x.Words[0] != text.Unknown }
+func labelled(x population.Example) bool { return x.Words[0] != text.Unknown }
 
 // selectExamples writes the population of the examples that keep selects, and the counts.
-func selectExamples(ctx context.Context, t *tasks.Task, found *Selection, keep func(datasets.PopulationExample) (bool, error)) error {
+func selectExamples(ctx context.Context, t *tasks.Task, found *Selection, keep func(population.Example) (bool, error)) error {
 	counting := userCounter{found: found, user: -1}
-	err := datasets.SelectExamples(ctx, t, found.AtLeast, func(x datasets.PopulationExample) (bool, error) {
+	err := population.SelectExamples(ctx, t, found.AtLeast, func(x population.Example) (bool, error) {
 		kept, err := keep(x)
 		counting.count(x.User, kept)
 		return kept, err
@@ -123,12 +123,12 @@ func runRandom(ctx context.Context, t *tasks.Task, p *RandomParams) error {
 	if !(p.Share > 0 && p.Share < 1) == (p.PerUser < 1) || p.Share != 0 && p.PerUser != 0 || p.AtLeast < 1 {
 		return tasks.Permanent(fmt.Errorf("a random share of %g or %d examples of each user, at least %d of a user; expected a share above 0 and below 1 or at least 1 of each user, and at least 1", p.Share, p.PerUser, p.AtLeast))
 	}
-	population, err := datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
+	pop, err := population.Open(ctx, t, population.Input, population.ShardsInput)
 	if err != nil {
 		return err
 	}
-	drawn := lottery{params: p, population: population, user: -1}
-	return selectExamples(ctx, t, &Selection{Outcome: AtRandom, AtLeast: p.AtLeast}, func(x datasets.PopulationExample) (bool, error) {
+	drawn := lottery{params: p, population: pop, user: -1}
+	return selectExamples(ctx, t, &Selection{Outcome: AtRandom, AtLeast: p.AtLeast}, func(x population.Example) (bool, error) {
 		return drawn.draw(x), nil
 	})
 }
@@ -136,7 +136,7 @@ func runRandom(ctx context.Context, t *tasks.Task, p *RandomParams) error {
 // lottery draws examples user after user.
 type lottery struct {
 	params     *RandomParams
-	population *datasets.Population
+	population *population.Population
 	user       int
 	stream     *rand.Rand
 	wanted     int // number still to draw from the user's remaining examples
@@ -145,7 +145,7 @@ type lottery struct {
 // draw decides on the next example. A number per user is drawn without replacement: each example
 // with the probability wanted / remaining (Knuth, The Art of Computer Programming, volume 2,
 // section 3.4.2, algorithm S).
-func (l *lottery) draw(x datasets.PopulationExample) bool {
+func (l *lottery) draw(x population.Example) bool {
 	if x.User != l.user {
 		l.user, l.wanted = x.User, l.params.PerUser
 		l.stream = seeds.Stream(l.params.Seed, seeds.RandomExamples, uint64(x.User))
@@ -178,7 +178,7 @@ func runLabels(ctx context.Context, t *tasks.Task, p *LabelsParams) error {
 	if p.Criterion != Unlabelled && p.Criterion != Labelled || p.AtLeast < 1 {
 		return tasks.Permanent(fmt.Errorf("examples that are %q, at least %d of a user; expected one of %v, and at least 1", p.Criterion, p.AtLeast, labels))
 	}
-	return selectExamples(ctx, t, &Selection{Outcome: p.Criterion, AtLeast: p.AtLeast}, func(x datasets.PopulationExample) (bool, error) {
+	return selectExamples(ctx, t, &Selection{Outcome: p.Criterion, AtLeast: p.AtLeast}, func(x population.Example) (bool, error) {
 		return labelled(x) == (p.Criterion == Labelled), nil
 	})
 }

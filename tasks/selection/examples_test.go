@@ -11,6 +11,8 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -19,11 +21,11 @@ import (
 func newTexts(t *testing.T, lines ...string) *bench {
 	t.Helper()
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
-	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(strings.Join(lines, "\n")))}, Reading: datasets.Reading{Level: text.ByteLevel}})
+	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(strings.Join(lines, "\n")))}, Reading: source.Reading{Level: text.ByteLevel}})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ByteLevel}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
-	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := b.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, b.parts))
+	b.population = b.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(population.BalancedInput, balanced))
 	return b
 }
 
@@ -137,7 +139,7 @@ func newUnlabelledBench(t *testing.T) *bench {
 		pixels[rng.IntN(len(pixels))] = byte(rng.Uint32())
 		lines = append(lines, fmt.Sprintf(`{"user":"u%d",%s"pixels":%q}`, rng.IntN(12), label, base64.StdEncoding.EncodeToString(pixels)))
 	}
-	b.load([]byte(strings.Join(lines, "\n")), datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 1)
+	b.load([]byte(strings.Join(lines, "\n")), source.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 1)
 	return b
 }
 
@@ -172,7 +174,7 @@ func TestWithoutALabelNothingIsMisclassified(t *testing.T) {
 func (b *bench) unlikely(p UnlikelyParams, losses ...[]float64) (*taskstest.Node, error) {
 	edges := b.data()
 	for i, name := range []string{LossesInput, SecondInput}[:len(losses)] {
-		edges = append(edges, taskstest.In(name, b.Put(fmt.Sprint(name, i, losses[i]), map[string][]byte{datasets.LossesBlob: datasets.EncodeLosses(losses[i])})))
+		edges = append(edges, taskstest.In(name, b.Put(fmt.Sprint(name, i, losses[i]), map[string][]byte{population.LossesBlob: population.EncodeLosses(losses[i])})))
 	}
 	return b.Try(Unlikely, p, edges...)
 }

@@ -20,7 +20,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Kinds lists the kinds of this package.
@@ -76,7 +76,7 @@ func runPredictions(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
+	population, err := population.Open(ctx, t, population.Input, population.ShardsInput)
 	if err != nil {
 		return err
 	}

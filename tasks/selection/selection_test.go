@@ -14,6 +14,9 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -21,7 +24,7 @@ import (
 
 // shape is that of the images of these tests: three classes, so that a model that knows
 // nothing gets a third of them right.
-var shape = datasets.Image{Width: 18, Height: 18, Channels: 1, Classes: 3}
+var shape = images.Shape{Width: 18, Height: 18, Channels: 1, Classes: 3}
 
 // bench is a population of images, and a classifier that has not been trained.
 type bench struct {
@@ -42,23 +45,23 @@ func newBench(t *testing.T, seed uint64) *bench {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", rng.IntN(12), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
 	}
-	b.load([]byte(lines.String()), datasets.Reading{Level: text.ImageLevel, Image: shape}, seed)
+	b.load([]byte(lines.String()), source.Reading{Level: text.ImageLevel, Image: shape}, seed)
 	return b
 }
 
 // load makes a population of a source, and has the classifier predict.
-func (b *bench) load(lines []byte, reading datasets.Reading, seed uint64) {
+func (b *bench) load(lines []byte, reading source.Reading, seed uint64) {
 	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import(lines)}, Reading: reading})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ImageLevel}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
-	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := b.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, b.parts))
+	b.population = b.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(population.BalancedInput, balanced))
 	model := b.Run(training.Initial, training.InitialParams{Seed: seed, Model: models.Config{Kind: models.CNN, Image: models.Image{ImageShape: models.ImageShape(shape)}}})
 	b.predictions = b.Run(Predictions, nil, append(b.data(), taskstest.In(ModelInput, model))...)
 }
 
 func (b *bench) data() []taskstest.Edge {
-	return []taskstest.Edge{taskstest.In(datasets.PopulationInput, b.population), taskstest.In(datasets.ShardsInput, b.parts)}
+	return []taskstest.Edge{taskstest.In(population.Input, b.population), taskstest.In(population.ShardsInput, b.parts)}
 }
 
 func (b *bench) examples(p ExamplesParams) (*taskstest.Node, error) {
@@ -70,9 +73,9 @@ func (b *bench) users(p UsersParams) (*taskstest.Node, error) {
 }
 
 // read returns the examples of a population by user.
-func (b *bench) read(population, shards *taskstest.Node) (all [][]string) {
+func (b *bench) read(pop, shards *taskstest.Node) (all [][]string) {
 	b.t.Helper()
-	p := must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s"))(b.t)
+	p := must.Get(population.Open(b.t.Context(), b.Task(taskstest.In("p", pop), taskstest.In("s", shards)), "p", "s"))(b.t)
 	for user := range p.Users() {
 		sentences := must.Get(p.ReadUser(b.t.Context(), user))(b.t)
 		var texts []string
@@ -195,7 +198,7 @@ func TestUsersAreSelectedByAPercentileOfTheirAccuracy(t *testing.T) {
 		if s.Users != len(want) || math.Abs(float64(s.Users)-12*min(p.Percentile, 100-p.Percentile)/100) > 3 {
 			t.Errorf("%+v: selection %+v", p, s)
 		}
-		var m datasets.PartitionMetrics
+		var m population.PartitionMetrics
 		n.DecodeMetrics(&m)
 		if m.Users != len(want) {
 			t.Errorf("%+v: an account would count %d users, want %d", p, m.Users, len(want))

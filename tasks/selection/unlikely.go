@@ -7,7 +7,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // UnlikelyParams are the parameters of Unlikely. One of Above and Percentile is given.
@@ -65,7 +65,7 @@ func runUnlikely(ctx context.Context, t *tasks.Task, p *UnlikelyParams) error {
 		found.Threshold = Percentile(sorted, p.Percentile)
 	}
 	record := 0
-	return selectExamples(ctx, t, found, func(datasets.PopulationExample) (bool, error) {
+	return selectExamples(ctx, t, found, func(population.Example) (bool, error) {
 		if record >= len(surprises) {
 			return false, fmt.Errorf("losses of %d records, fewer than the population has: %w", len(surprises), storage.ErrCorrupt)
 		}
@@ -76,11 +76,11 @@ func runUnlikely(ctx context.Context, t *tasks.Task, p *UnlikelyParams) error {
 
 // readSurprises returns the surprises of the records, in order.
 func readSurprises(ctx context.Context, t *tasks.Task, ratio bool) ([]float64, error) {
-	losses, err := datasets.ReadLosses(ctx, t, LossesInput)
+	losses, err := population.ReadLosses(ctx, t, LossesInput)
 	if err != nil || !ratio {
 		return losses, err
 	}
-	second, err := datasets.ReadLosses(ctx, t, SecondInput)
+	second, err := population.ReadLosses(ctx, t, SecondInput)
 	if err != nil {
 		return nil, err
 	}

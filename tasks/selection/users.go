@@ -9,7 +9,7 @@ import (
 	"coalmine/models/ranking"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Side names the side of a percentile that is selected; users at the percentile always are.
@@ -68,7 +68,7 @@ func runUsers(ctx context.Context, t *tasks.Task, p *UsersParams) error {
 		found.count(u, selected[i])
 	}
 	past := false
-	err = datasets.SelectUsers(ctx, t, func(user int) bool {
+	err = population.SelectUsers(ctx, t, func(user int) bool {
 		past = past || user >= len(selected)
 		return !past && selected[user]
 	})

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/updates"
 )
 
@@ -128,7 +128,7 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	population, err := population.Open(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 // chunkSum adds up the updates of a chunk.
 type chunkSum struct {
 	params     *ClientsParams
-	population *datasets.Population
+	population *population.Population
 	start      *start
 	learner    *learner
 	// fitter trains instead of the learner; nil before the first client and without a program.
@@ -177,7 +177,7 @@ type chunkSum struct {
 	metrics  ChunkMetrics
 }
 
-func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, population *datasets.Population) (*chunkSum, error) {
+func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, population *population.Population) (*chunkSum, error) {
 	if err := errors.Join(p.Compress.validate(), p.validateNoise(), p.validateProgram()); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -41,9 +42,9 @@ func newStoppingBench(t *testing.T, stop *EarlyStopping) stoppingBench {
 	}
 	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(content.String()))}})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 20, ValidationFraction: 0.3}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := b.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, b.parts))
-	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := b.Run(population.Balance, population.BalanceParams{Words: 60}, taskstest.In(population.PartsInput, b.parts))
+	b.population = b.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(population.BalancedInput, balanced))
 	b.origin = b.Run(Initial, InitialParams{Seed: 4, Model: models.Config{Kind: models.LSTM, Vocabulary: 20 + text.FirstWord, Embedding: 8, Units: 24}})
 	params := SGDParams{
 		Seed: 1, Order: ByRecord, StepsPerTask: 10, EarlyStopping: stop,
@@ -84,7 +85,7 @@ func (b stoppingBench) taskAfter(previous *taskstest.Node, step int) *taskstest.
 func (b stoppingBench) validation(n *taskstest.Node) float64 {
 	b.t.Helper()
 	m := b.model(n)
-	part := must.Get(datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation))(b.t)
+	part := must.Get(population.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", population.Validation))(b.t)
 	sentences := must.Get(part.ReadRecords(b.t.Context(), 0, part.Records()))(b.t)
 	trainer, gradient := m.Network.NewLearner(nil), make([]float32, len(m.Params))
 	var sum, tokens float64

@@ -6,7 +6,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 )
 
@@ -17,16 +17,16 @@ func (b *bench) losses(model *taskstest.Node) *taskstest.Node {
 func TestEveryRecordHasItsLossInTheOrderOfThePopulation(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	population := b.users()
+	pop := b.users()
 	model := must.Get(checkpoints.Decode(b.origin.Blob("model")))(t)
 	scorer := must.Get(model.NewScorer())(t)
 	var want []float64
-	for i := range population.Records() {
-		sentence := must.Get(population.ReadRecord(t.Context(), i))(t)
+	for i := range pop.Records() {
+		sentence := must.Get(pop.ReadRecord(t.Context(), i))(t)
 		loss := must.Get(scorer.MeanLosses([][]int32{sentence}))(t)
 		want = append(want, loss...)
 	}
-	if got := b.losses(b.origin).Blob(datasets.LossesBlob); len(want) == 0 || !bytes.Equal(got, datasets.EncodeLosses(want)) {
+	if got := b.losses(b.origin).Blob(population.LossesBlob); len(want) == 0 || !bytes.Equal(got, population.EncodeLosses(want)) {
 		t.Errorf("%d bytes of losses, not those of the %d records one by one", len(got), len(want))
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // start is the initial state of clients.
@@ -37,7 +37,7 @@ func readStart(ctx context.Context, t *tasks.Task) (*start, error) {
 // prepare precomputes draws for the first users, and returns their number, at least one. Untrained
 // parameters, such as those of a generator, may be most of a model. So results that need them are
 // computed first, for some users at a time, and then the parameters are released.
-func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, population *datasets.Population, users []int) (n int, err error) {
+func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, population *population.Population, users []int) (n int, err error) {
 	s.precomputed = nil
 	model, err := checkpoints.ReadFixed(ctx, t, tasks.PreviousInput)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, po
 }
 
 // precompute precomputes draws and returns the number of users covered.
-func (s *start) precompute(ctx context.Context, l models.Precomputing, p *ClientsParams, round int, population *datasets.Population, users []int) (n int, err error) {
+func (s *start) precompute(ctx context.Context, l models.Precomputing, p *ClientsParams, round int, population *population.Population, users []int) (n int, err error) {
 	s.precomputed = map[int][][]float32{}
 	for room := s.maxPrecomputed; n < len(users) && room > 0; n++ {
 		if err := ctx.Err(); err != nil {

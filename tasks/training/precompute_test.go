@@ -16,11 +16,14 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
-var pixels = datasets.Image{Width: 12, Height: 12, Channels: 1, Classes: 2}
+var pixels = images.Shape{Width: 12, Height: 12, Channels: 1, Classes: 2}
 
 // newGANBench is a population of images of ten users, with one to six each, and a GAN. Its file
 // is so large that it is read in parts.
@@ -37,12 +40,12 @@ func newGANBench(t *testing.T) *bench {
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", i*i%10+i/30, i%2, base64.StdEncoding.EncodeToString(values))
 	}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{
-		Sources: []storage.Digest{g.Import([]byte(lines.String()))}, Reading: datasets.Reading{Level: text.ImageLevel, Image: pixels},
+		Sources: []storage.Digest{g.Import([]byte(lines.String()))}, Reading: source.Reading{Level: text.ImageLevel, Image: pixels},
 	})
 	parts := g.Run(datasets.Encode, datasets.EncodeParams{Level: text.ImageLevel}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := g.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, parts))
+	population := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
 	config := models.Config{Kind: models.GAN, Image: models.Image{ImageShape: models.ImageShape(pixels), GAN: models.Adversarial{Latent: 3}}}
 	origin := g.Run(Initial, InitialParams{Seed: 4, Model: config})
 	return &bench{g, t, parts, population, origin}

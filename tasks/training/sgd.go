@@ -12,7 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Order is the order of examples in central training.
@@ -102,7 +102,7 @@ func (p *SGDParams) bounds(chainStep int) (first, end int) {
 
 // stretch is a run of consecutive steps of central training.
 type stretch struct {
-	population *datasets.Population
+	population *population.Population
 	model      *checkpoints.Model // the model before the stretch
 	learner    *learner
 	first      int // first step, counted from 0
@@ -132,7 +132,7 @@ func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams) (*stretch, er
 			return nil, err
 		}
 	}
-	s.population, err = datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	s.population, err = population.Open(ctx, t, PopulationInput, ShardsInput)
 	return s, err
 }
 
@@ -198,7 +198,7 @@ func (s *stretch) row() checkpoints.Row {
 type recordStream struct {
 	task       *tasks.Task
 	params     *SGDParams
-	population *datasets.Population
+	population *population.Population
 	epoch      int64
 	order      []uint32 // order of the epoch; nil before the first
 }
@@ -241,7 +241,7 @@ func orderKey(population storage.Key, p *SGDParams, epoch int64) storage.Key {
 	return h.Sum()
 }
 
-func epochOrder(population *datasets.Population, p *SGDParams, epoch int64) ([]uint32, error) {
+func epochOrder(population *population.Population, p *SGDParams, epoch int64) ([]uint32, error) {
 	rng := seeds.Stream(p.Seed, seeds.Epoch, uint64(epoch))
 	switch p.Order {
 	case ByUser:
@@ -252,7 +252,7 @@ func epochOrder(population *datasets.Population, p *SGDParams, epoch int64) ([]u
 	return nil, tasks.Permanent(fmt.Errorf("order %q of central training: expected %s or %s", p.Order, ByRecord, ByUser))
 }
 
-func userOrder(population *datasets.Population, rng *rand.Rand) []uint32 {
+func userOrder(population *population.Population, rng *rand.Rand) []uint32 {
 	order := make([]uint32, 0, population.Records())
 	for _, user := range rng.Perm(population.Users()) {
 		first, end := population.UserRecords(user)
@@ -263,7 +263,7 @@ func userOrder(population *datasets.Population, rng *rand.Rand) []uint32 {
 	return order
 }
 
-func recordOrder(population *datasets.Population, rng *rand.Rand) []uint32 {
+func recordOrder(population *population.Population, rng *rand.Rand) []uint32 {
 	order := make([]uint32, population.Records())
 	for i := range order {
 		order[i] = uint32(i)

@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/updates"
 )
 
@@ -78,7 +78,7 @@ func TestADeviceWithoutExamplesSendsNoise(t *testing.T) {
 	p.Cohort = before.Users()
 	const out = 2
 	extents := slices.Clone(before.Index().Extents)
-	extents[out] = datasets.Extent{Offset: extents[out].Offset}
+	extents[out] = population.Extent{Offset: extents[out].Offset}
 	b.population = b.populationOf("emptied", before.Index().WithExtents(extents))
 	n := b.mustStep(Clients, p, b.origin, 1, 0)
 	var m ChunkMetrics

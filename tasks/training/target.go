@@ -9,7 +9,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -140,7 +140,7 @@ func (c *TargetTracker) Watch(ctx context.Context, t *tasks.Task, model *checkpo
 			return 0, err
 		}
 		if found.Counted.Tokens == 0 {
-			return 0, tasks.Permanent(datasets.NothingToPredict(datasets.Validation, true))
+			return 0, tasks.Permanent(population.NothingToPredict(population.Validation, true))
 		}
 		c.state.take(last, found.Counted)
 		loss = found.All.Loss / float64(found.All.Tokens)
@@ -176,7 +176,7 @@ const validationBlock = 4096
 
 // validate evaluates a model on the ordinary words of the validation part.
 func validate(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (total models.Evaluation, err error) {
-	part, err := datasets.OpenPart(ctx, t, ValidationInput, datasets.Validation)
+	part, err := population.OpenPart(ctx, t, ValidationInput, population.Validation)
 	if err != nil {
 		return total, err
 	}
@@ -197,7 +197,7 @@ func validate(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (tot
 		total = total.Add(block)
 	}
 	if total.All.Tokens == 0 {
-		return total, tasks.Permanent(datasets.NothingToPredict(datasets.Validation, false))
+		return total, tasks.Permanent(population.NothingToPredict(population.Validation, false))
 	}
 	return total, nil
 }

@@ -12,7 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -34,7 +34,7 @@ func (b stoppingBench) recall(n *taskstest.Node) float64 {
 // sentence.
 func (b stoppingBench) usefulness(n *taskstest.Node) (recall, perplexity float64) {
 	b.t.Helper()
-	part := must.Get(datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation))(b.t)
+	part := must.Get(population.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", population.Validation))(b.t)
 	scorer := must.Get(b.model(n).NewScorer())(b.t)
 	hits, words := 0, 0
 	loss := 0.0

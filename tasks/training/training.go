@@ -28,7 +28,7 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Inputs of the training kinds in addition to tasks.PreviousInput.
@@ -288,14 +288,14 @@ func runLosses(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	pop, err := population.Open(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
 		return err
 	}
-	n := population.Records()
+	n := pop.Records()
 	losses := make([]float64, 0, n)
 	for from := 0; from < n; from += lossesBlock {
-		sentences, err := population.ReadRecords(ctx, from, min(from+lossesBlock, n))
+		sentences, err := pop.ReadRecords(ctx, from, min(from+lossesBlock, n))
 		if err != nil {
 			return err
 		}
@@ -306,5 +306,5 @@ func runLosses(ctx context.Context, t *tasks.Task) error {
 		losses = append(losses, block...)
 		t.Progress(tasks.Progress{Done: int64(len(losses)), Total: int64(n)})
 	}
-	return t.Put(ctx, datasets.LossesBlob, datasets.EncodeLosses(losses))
+	return t.Put(ctx, population.LossesBlob, population.EncodeLosses(losses))
 }

@@ -22,6 +22,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -50,9 +51,9 @@ func newBench(t *testing.T) *bench {
 	}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(content.String()))}})
 	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: vocabulary}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, parts))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := g.Run(population.Balance, population.BalanceParams{Words: 60}, taskstest.In(population.PartsInput, parts))
+	population := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
 	origin := g.Run(Initial, InitialParams{Seed: 4, Model: models.Config{
 		Kind: models.CIFGLSTM, Vocabulary: vocabulary + text.FirstWord, Embedding: 5, Units: 6,
 	}})
@@ -84,9 +85,9 @@ func (b *bench) model(n *taskstest.Node) *checkpoints.Model {
 	return must.Get(checkpoints.Decode(n.Blob(tasks.ModelBlob)))(b.t)
 }
 
-func (b *bench) users() *datasets.Population {
+func (b *bench) users() *population.Population {
 	b.t.Helper()
-	return must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", b.population), taskstest.In("s", b.parts)), "p", "s"))(b.t)
+	return must.Get(population.Open(b.t.Context(), b.Task(taskstest.In("p", b.population), taskstest.In("s", b.parts)), "p", "s"))(b.t)
 }
 
 func sumOf(t *testing.T, n *taskstest.Node) []float32 { return tensorOf(t, n, SumTensor) }
@@ -248,7 +249,7 @@ func TestATailContinuesTheChain(t *testing.T) {
 	}
 }
 
-func orderOf(t *testing.T, population *datasets.Population, p *SGDParams, epoch int64) []uint32 {
+func orderOf(t *testing.T, population *population.Population, p *SGDParams, epoch int64) []uint32 {
 	t.Helper()
 	return must.Get(epochOrder(population, p, epoch))(t)
 }
@@ -354,8 +355,8 @@ func TestAUserWithoutDataTakesNoPart(t *testing.T) {
 	const out = 2
 	extents := slices.Clone(before.Index().Extents)
 	kept := append(slices.Clone(extents[:out]), extents[out+1:]...)
-	extents[out] = datasets.Extent{Offset: extents[out].Offset}
-	with := func(name string, extents []datasets.Extent) ChunkMetrics {
+	extents[out] = population.Extent{Offset: extents[out].Offset}
+	with := func(name string, extents []population.Extent) ChunkMetrics {
 		b.population = b.populationOf(name, before.Index().WithExtents(extents))
 		p.Cohort = len(extents)
 		var m ChunkMetrics
@@ -369,10 +370,10 @@ func TestAUserWithoutDataTakesNoPart(t *testing.T) {
 }
 
 // populationOf makes a node of an index, without canaries.
-func (b *bench) populationOf(name string, index *datasets.Index) *taskstest.Node {
+func (b *bench) populationOf(name string, index *population.Index) *taskstest.Node {
 	b.t.Helper()
 	write := tasks.Kind{Name: "test/" + name, Run: func(ctx context.Context, t *tasks.Task) error {
-		return datasets.WritePopulation(ctx, t, index, []datasets.Placement{}, nil, 0)
+		return population.Write(ctx, t, index, []population.Placement{}, nil, 0)
 	}}
 	return b.Run(write, nil)
 }

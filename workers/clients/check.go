@@ -12,7 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -103,7 +103,7 @@ func user(number int, shape models.ImageShape) [][]int32 {
 	if shape != (models.ImageShape{}) {
 		for i := range checkUsers[number] {
 			e := 5*number + i
-			examples = append(examples, datasets.ImageSentence(e%shape.Classes, contracts.Image(shape.Values(), shape.Classes, e)))
+			examples = append(examples, images.Sentence(e%shape.Classes, contracts.Image(shape.Values(), shape.Classes, e)))
 		}
 		return examples
 	}

@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 )
 
 // Methods of the contract.
@@ -78,23 +78,23 @@ type userWork struct {
 	Batches  [][]int `json:"batches,omitempty"`
 }
 
-// images are examples of images.
-type images struct {
+// imageExamples are examples of images.
+type imageExamples struct {
 	*score.Images
 	// Labels are the classes, null if unknown.
 	Labels []*int `json:"labels"`
 }
 
 // imagesOf encodes sentences of images of a shape.
-func imagesOf(s models.ImageShape, sentences [][]int32) *images {
+func imagesOf(s models.ImageShape, sentences [][]int32) *imageExamples {
 	pixels, labels := make([][]byte, len(sentences)), make([]*int, len(sentences))
 	for i, sentence := range sentences {
 		var label int
-		if label, pixels[i] = datasets.ImageOf(sentence); label != datasets.NoLabel {
+		if label, pixels[i] = images.OfSentence(sentence); label != images.NoLabel {
 			labels[i] = &label
 		}
 	}
-	return &images{score.ImagesOf(score.Shape{Height: s.Height, Width: s.Width, Channels: s.Channels}, pixels), labels}
+	return &imageExamples{score.ImagesOf(score.Shape{Height: s.Height, Width: s.Width, Channels: s.Channels}, pixels), labels}
 }
 
 type fitted struct {

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
@@ -111,7 +111,7 @@ func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling
 	if err := l.give(ctx, runner, model, tasks.ModelBlob); err != nil {
 		return nil, fmt.Errorf("the model is not stored any more: %w", err)
 	}
-	blobs := []string{datasets.CanariesBlob}
+	blobs := []string{population.CanariesBlob}
 	if p.NamesWords() {
 		blobs = append(blobs, canaries.SpacesBlob)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"coalmine/storage"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
@@ -323,7 +323,7 @@ func blame(err error) error {
 		return fmt.Errorf("experiment %w: %w", ErrExperiment, err)
 	}
 	_, mistake := errors.AsType[*experiment.Error](err)
-	_, faulty := errors.AsType[*datasets.SourceError](err)
+	_, faulty := errors.AsType[*source.Error](err)
 	if mistake || faulty {
 		return fmt.Errorf("experiment %w: %w", ErrInput, err)
 	}

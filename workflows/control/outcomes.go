@@ -13,7 +13,7 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/storage"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -263,7 +263,7 @@ func (l *Local) addGrounds(ctx context.Context, x *exporter, s *Spending) error 
 	} else if err != nil {
 		return err
 	}
-	var population datasets.PartitionMetrics
+	var population population.PartitionMetrics
 	if err := json.Unmarshal(commit.Metrics, &population); err != nil {
 		return fmt.Errorf("metrics of its population: %w: %w", storage.ErrCorrupt, err)
 	}

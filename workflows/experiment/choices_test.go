@@ -12,9 +12,10 @@ import (
 	"coalmine/privacy/correlated"
 	"coalmine/privacy/rdp"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/faults"
 	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -74,7 +75,7 @@ func levelChoice() choice {
 
 func faultChoice() choice {
 	c := choice{"`data.faults`, `fault`", []string{"word", "the fault", "levels"}, nil}
-	for _, f := range datasets.Faults() {
+	for _, f := range faults.All() {
 		c.rows = append(c.rows, []string{string(f.Fault), f.Summary, listed(f.Levels)})
 	}
 	return c
@@ -98,7 +99,7 @@ func removalChoice() choice {
 
 func partitionChoice() choice {
 	c := choice{"`data.partition`", []string{"word", "the population", "a guarantee protects a", "with `users.words: 0` a", "source"}, nil}
-	for _, p := range datasets.Partitions() {
+	for _, p := range population.Partitions() {
 		c.rows = append(c.rows, []string{string(p.Partition), p.Summary, p.Unit, p.WholeUnit, p.Source})
 	}
 	return c

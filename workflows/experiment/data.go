@@ -14,6 +14,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/reports"
@@ -283,19 +284,19 @@ const spareUsers = 0.05
 // affordable returns how many of the rounds the cell's privacy budget allows. For a population of
 // approximate size it returns a few more: during training the server counts exactly, and stops.
 func (c *dataChecker) affordable(rounds int, t *Training) int {
-	population, _ := c.available()
-	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > population || t.Privacy.NoiseMultiplier == 0 {
+	pop, _ := c.available()
+	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > pop || t.Privacy.NoiseMultiplier == 0 {
 		return rounds
 	}
-	if scheme, err := datasets.FindPartition(c.Experiment.Data.Partition); err != nil {
+	if scheme, err := population.FindPartition(c.Experiment.Data.Partition); err != nil {
 		c.fail("data.partition", "cannot be accounted for: %v", err)
 	} else if scheme.Refills && c.Experiment.Data.Users.Words > 0 {
-		population += int(spareUsers * float64(population))
+		pop += int(spareUsers * float64(pop))
 	}
 	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}
 	settled := c.Experiment
 	settled.Training = *t
-	meter, err := privacy.NewMeter(settled.recipe(population))
+	meter, err := privacy.NewMeter(settled.recipe(pop))
 	if err != nil {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)
 		return rounds

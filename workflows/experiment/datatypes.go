@@ -4,10 +4,12 @@ import (
 	"cmp"
 
 	"coalmine/internal/numbers"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/faults"
 	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
@@ -43,7 +45,7 @@ type Data struct {
 	ReadingRules text.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
 	// Faulty records: stop refuses them before anything runs, with file and place; skip leaves out and
 	// counts them.
-	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
+	OnError source.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
 	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, or tokens of
 	// data.tokenizer (subword), counted where fields say words; or images, counted as a label and width x
 	// height x channels pixels.
@@ -58,12 +60,12 @@ type Data struct {
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
 	// Predicted label: a line's "score" from 1 to 5, rounded to halves; or those of its "tags" (or
 	// "labels") that data.tags lists, of images in place of a class. Absent: words or classes.
-	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 5.1"`
+	Label source.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 5.1"`
 	// Tags to predict.
 	Tags []string `json:"tags,omitempty" when:"label=tags" also:"classes"`
 	// Order in time of each user's examples: that of the lines (source), or by their field "time", an RFC
 	// 3339 date or a number, with data.users.words: 0. Absent: none; lines need not follow time.
-	Order datasets.Order `json:"order,omitempty" also:"sort chronological time"`
+	Order source.Order `json:"order,omitempty" also:"sort chronological time"`
 	// Shape of the images; others are refused.
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
 	// Length at which examples are cut, by default 20 words, 100 bytes or 32 tokens.
@@ -76,7 +78,7 @@ type Data struct {
 	Users Users `json:"users"`
 	// by-user keeps users' examples; iid shuffles all, canaries included, and refills users of the same
 	// sizes.
-	Partition datasets.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
+	Partition population.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
 	// Part that measures utility, without canaries: drawn by example before users are balanced, or a
 	// split.
 	Test TestPart `json:"test"`
@@ -128,7 +130,7 @@ type Columns struct {
 // of the examples of some of the users.
 type Fault struct {
 	// Kind of fault.
-	Fault datasets.Fault `json:"fault" required:"true" also:"kind bug"`
+	Fault faults.Name `json:"fault" required:"true" also:"kind bug"`
 	// Probability that a user has the fault. Absent: all. Give users, examples or both.
 	Users numbers.Probability `json:"users,omitzero" range:"(0,1]" source:"50% in Augenstein et al. 2020, section 6"`
 	// Probability that an example of these users is hit. Absent: all.

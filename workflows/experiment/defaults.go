@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/privacy"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -26,7 +26,7 @@ func (d *decoder) complete(e *Experiment) {
 	d.refused = d.bad
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
-	if whole := e.Data.Level.Scheme().Images || e.Data.Devices != nil || e.Data.Order == datasets.TimeOrder; whole && d.present["data.users.words"] == nil {
+	if whole := e.Data.Level.Scheme().Images || e.Data.Devices != nil || e.Data.Order == source.TimeOrder; whole && d.present["data.users.words"] == nil {
 		e.Data.Users.Words = 0
 	}
 	if e.Data.Test.Split != "" && d.present["data.test.fraction"] == nil {

@@ -7,8 +7,9 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 )
@@ -16,18 +17,18 @@ import (
 // predictor is a kind of models that predict the attribute of data.label.
 type predictor struct {
 	kind   models.Kind
-	label  datasets.Label
+	label  source.Label
 	images bool // for images, not texts
 }
 
 var predictors = []predictor{
-	{models.Regressor, datasets.ScoreLabel, false},
-	{models.Tagger, datasets.TagsLabel, false},
-	{models.CNNTagger, datasets.TagsLabel, true},
+	{models.Regressor, source.ScoreLabel, false},
+	{models.Tagger, source.TagsLabel, false},
+	{models.CNNTagger, source.TagsLabel, true},
 }
 
 // predictorFor returns the kind for the label of texts or images, "" without a label.
-func predictorFor(label datasets.Label, images bool) models.Kind {
+func predictorFor(label source.Label, images bool) models.Kind {
 	for _, p := range predictors {
 		if p.label == label && p.images == images {
 			return p.kind
@@ -37,7 +38,7 @@ func predictorFor(label datasets.Label, images bool) models.Kind {
 }
 
 // labelOf returns the attribute that a kind of model predicts, empty if it predicts none.
-func labelOf(kind models.Kind) datasets.Label {
+func labelOf(kind models.Kind) source.Label {
 	for _, p := range predictors {
 		if p.kind == kind {
 			return p.label
@@ -55,15 +56,15 @@ func (c *checker) labels() {
 	case label == "" && labelOf(kind) != "":
 		c.fail([]string{"model.kind", "data.label"}, "is %s, which predicts what is said of whole examples, and data.label does not say what; expected data.label: %s", kind, labelOf(kind))
 	case label != "" && wanted == "":
-		c.fail([]string{"data.label", "data.level"}, "is %s, which images do not have, and data.level is %s; expected %s", label, c.Data.Level, datasets.TagsLabel)
+		c.fail([]string{"data.label", "data.level"}, "is %s, which images do not have, and data.level is %s; expected %s", label, c.Data.Level, source.TagsLabel)
 	case label != "" && kind != wanted:
 		c.fail([]string{"model.kind", "data.label"}, "is %s, and data.label is %s; expected %s, or data.label: null", kind, label, wanted)
 	}
 	if label == "" {
 		return
 	}
-	if label == datasets.TagsLabel {
-		if err := datasets.CheckTags(c.Data.Tags); err != nil {
+	if label == source.TagsLabel {
+		if err := source.CheckTags(c.Data.Tags); err != nil {
 			c.fail([]string{"data.tags", "data.label"}, "cannot be predicted: %v", err)
 		}
 	}
@@ -111,9 +112,9 @@ func (c *checker) readsTheData() {
 }
 
 // Shape returns the shape of the data's images; zero for texts.
-func (d *Data) Shape() datasets.Image {
+func (d *Data) Shape() images.Shape {
 	if !d.Level.Scheme().Images {
-		return datasets.Image{}
+		return images.Shape{}
 	}
 	return d.Reading().Image
 }
@@ -153,15 +154,15 @@ func (c *checker) textAlone() {
 }
 
 // Reading describes how texts become sentences, or the shape of the images, with all defaults filled in.
-func (d *Data) Reading() datasets.Reading {
+func (d *Data) Reading() source.Reading {
 	tokenizer, _ := storage.ParseDigest(d.TokenizerSHA256) // zero before the file is read
-	return datasets.Reading{
+	return source.Reading{
 		Level: d.Level, Tokenizer: tokenizer, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
-		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(), Rules: d.ReadingRules,
-		Origin: datasets.Origin{
-			Form: d.Form, Unit: d.Unit, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,
+		Label: d.Label, Tags: source.Tags(d.Tags), Timed: d.Order == source.TimeOrder, Grouped: d.grouped(), Rules: d.ReadingRules,
+		Origin: source.Origin{
+			Form: d.Form, Unit: d.Unit, Columns: d.Columns.names(), SkipFaults: d.OnError == source.SkipFaults,
 			Split: d.Split, TestSplit: d.Test.Split, ValidationSplit: d.Validation.Split,
-			Files: datasets.FileSplits(d.FileSplits),
+			Files: source.FileSplits(d.FileSplits),
 		},
 	}.Complete()
 }
@@ -177,11 +178,11 @@ func (c *Columns) names() forms.Columns {
 }
 
 // shape returns the shape of the images; the zero value represents the default.
-func (m *Image) shape() datasets.Image {
+func (m *Image) shape() images.Shape {
 	if m == nil {
-		return datasets.Image{}
+		return images.Shape{}
 	}
-	return datasets.Image{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
+	return images.Shape{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
 }
 
 // lacksLabels reports whether images may lack labels.

@@ -5,7 +5,7 @@ import (
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Config returns the mechanism for tasks and recipes; nil for independent noise. Its numbers come
@@ -133,7 +133,7 @@ func (c *dataChecker) settleMechanism(t *Training, p correlated.Participation) {
 // balanced one.
 func (c *dataChecker) certain() int {
 	users, _ := c.available()
-	if scheme, err := datasets.FindPartition(c.Experiment.Data.Partition); err == nil && scheme.Refills && c.Experiment.Data.Users.Words > 0 {
+	if scheme, err := population.FindPartition(c.Experiment.Data.Partition); err == nil && scheme.Refills && c.Experiment.Data.Users.Words > 0 {
 		users -= int(spareUsers * float64(users))
 	}
 	return users

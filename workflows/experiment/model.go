@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/encoding"
 	"coalmine/models"
 	"coalmine/storage"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -21,7 +21,7 @@ import (
 func (m *Model) Config(d *Data) models.Config {
 	if m.Kind.ForImages() {
 		shape := models.ImageShape(d.Reading().Image)
-		if d.Label == datasets.TagsLabel {
+		if d.Label == source.TagsLabel {
 			shape.Classes = len(d.Tags)
 		}
 		return models.Config{Kind: m.Kind, Image: models.Image{ImageShape: shape, GAN: m.adversarial()}}

@@ -10,7 +10,7 @@ import (
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/faults"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -264,10 +264,10 @@ func (c *Cell) falseAlarms() []audits.FalseAlarm {
 }
 
 // Planted returns the faults as parameters of tasks.
-func (d *Data) Planted() []datasets.Planted {
-	var planted []datasets.Planted
+func (d *Data) Planted() []faults.Planted {
+	var planted []faults.Planted
 	for _, f := range d.Faults {
-		planted = append(planted, datasets.Planted{Fault: f.Fault, Users: f.Users.Float64(), Examples: f.Examples.Float64(), Length: f.Length})
+		planted = append(planted, faults.Planted{Fault: f.Fault, Users: f.Users.Float64(), Examples: f.Examples.Float64(), Length: f.Length})
 	}
 	return planted
 }
@@ -288,8 +288,8 @@ func (c *checker) faults() {
 }
 
 // faultLevels returns the levels that support a fault; nil for an unknown fault.
-func faultLevels(f datasets.Fault) []text.Level {
-	for _, s := range datasets.Faults() {
+func faultLevels(f faults.Name) []text.Level {
+	for _, s := range faults.All() {
 		if s.Fault == f {
 			return s.Levels
 		}

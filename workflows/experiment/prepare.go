@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"coalmine/models"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/selection"
 )
 
@@ -30,7 +30,7 @@ func (p *LanguagePreparation) ExperimentFor(e *Experiment) *Experiment {
 			Level: data.Level, Sequence: data.Sequence, Vocabulary: data.Vocabulary, Limits: data.Limits, ReadingRules: data.ReadingRules,
 		}
 	}
-	data.Partition = datasets.IID
+	data.Partition = population.IID
 	return p.experiment(e, data, e.Model)
 }
 

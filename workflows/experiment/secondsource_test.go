@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 )
 
 const besideTable = `
@@ -29,7 +29,7 @@ audit: {utility: true}
 // nowhere, since results would not say how many.
 func TestWhatIsBesideTheDataIsReadInItsForm(t *testing.T) {
 	t.Parallel()
-	for own, want := range map[string]datasets.Origin{
+	for own, want := range map[string]source.Origin{
 		"":                        {Form: forms.CSV, Columns: forms.Columns{User: "author"}},
 		", form: tsv":             {Form: forms.TSV},
 		", columns: {}":           {},

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 )
 
@@ -22,7 +22,7 @@ func (e *Experiment) Setting() *audits.Setting {
 		Prepared:     e.Prepare.classifier() != nil,
 		Untied:       e.Model.Config(&e.Data).Untied,
 		Trained:      e.trained(),
-		Owned:        e.Data.Partition == datasets.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
+		Owned:        e.Data.Partition == population.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
 		HeldOutUsers: e.Data.HeldOutUsers.Fraction,
 		Own:          e.Data.Select == nil && e.Data.Sanitize == nil && e.Data.Disagreement == nil && e.Data.Devices == nil,
 		Training: audits.Training{

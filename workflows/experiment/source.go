@@ -7,8 +7,9 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/devices"
 )
 
@@ -171,7 +172,7 @@ func (c *SecondColumns) names() forms.Columns {
 
 // Reading describes how to read the source: like the data except for its format, and all of it in
 // one part. Faulty records stop it, because results count only those of the data.
-func (s *SecondSource) Reading(d *Data) datasets.Reading {
+func (s *SecondSource) Reading(d *Data) source.Reading {
 	r := d.Reading()
 	r.Form, r.Columns = s.of(d)
 	r.Timed, r.Grouped, r.SkipFaults, r.TestSplit, r.ValidationSplit, r.Files = false, false, false, "", "", ""
@@ -193,7 +194,7 @@ func (c *checker) formats() {
 	}
 }
 
-func (c *checker) format(path string, f Format, r datasets.Reading) {
+func (c *checker) format(path string, f Format, r source.Reading) {
 	if f == (Format{}) {
 		return // origin checks the format of the data
 	}
@@ -225,7 +226,7 @@ func (c *checker) origin() {
 
 // order checks data.order.
 func (c *checker) order() {
-	if c.Data.Order == datasets.TimeOrder && c.Data.Users.Words > 0 {
+	if c.Data.Order == source.TimeOrder && c.Data.Users.Words > 0 {
 		c.fail([]string{"data.order", "data.users.words"}, "is time, which is for users as they are, and data.users.words is %d; expected 0", c.Data.Users.Words)
 	}
 }
@@ -248,7 +249,7 @@ func (c *checker) dividing() {
 	if sum := new(big.Rat).Add(d.Unseen.Rat(), d.HeldOut.Rat()); sum.Cmp(big.NewRat(1, 1)) > 0 {
 		c.fail([]string{"data.devices.unseen", "data.devices.held_out"}, "is %s; with data.devices.held_out %s it is more than all users", d.Unseen, d.HeldOut)
 	}
-	if c.Data.Partition != datasets.ByUser {
+	if c.Data.Partition != population.ByUser {
 		c.fail([]string{"data.devices", "data.partition"}, "divides each user's examples, and data.partition is %s, which mixes users before; expected by-user, and data.devices.iid: true for a control", c.Data.Partition)
 	}
 	if d.Defence != nil {

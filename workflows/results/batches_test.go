@@ -10,7 +10,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/training"
 	"coalmine/workflows/plan/compile"
@@ -39,7 +39,7 @@ training: {rounds: 9, cohort: 2, client: {learning_rate: 2, batch: 4}}
 	for _, x := range []uint64{1 << 20, 2, 0, 9, 2, 4, 0, 20, 4, 9} {
 		index = binary.AppendUvarint(index, x)
 	}
-	commitBytes(t, archive, inputs[at].Key, datasets.PopulationIndexBlob, index)
+	commitBytes(t, archive, inputs[at].Key, population.MembersIndexBlob, index)
 	r := loaded(t, archive, run)
 	if b := r.Cells[0].Batches; b == nil || b.Clients != 2 || b.Short != 1 || b.EffectiveLearningRate != 1.5 {
 		t.Errorf("short batches are %+v", b)

@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -244,8 +244,8 @@ func (l *CanaryLives) readCanaries(ctx context.Context, archive *storage.Archive
 	if key == (storage.Key{}) {
 		return nil // no audit measures canaries
 	}
-	var placed []datasets.Placement
-	if err := readJSON(ctx, archive, key, datasets.CanariesBlob, &placed); errors.Is(err, storage.ErrNotFound) {
+	var placed []population.Placement
+	if err := readJSON(ctx, archive, key, population.CanariesBlob, &placed); errors.Is(err, storage.ErrNotFound) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("canaries: %w", err)

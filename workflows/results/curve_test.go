@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
@@ -200,11 +200,11 @@ func TestCanariesLiveWhileTheCellGoesOn(t *testing.T) {
 	if err != nil || before.Canaries == nil || before.Rounds == nil || len(before.Canaries) != 0 || before.Unit != "round" {
 		t.Fatalf("before anything is done: %+v, %v", before, err)
 	}
-	placed := []datasets.Placement{
-		{Canary: datasets.Canary{Number: 0, Words: []string{"a", "b"}, UserProbability: "1/5", ExampleProbability: "1/2"}, Insertions: 7},
-		{Canary: datasets.Canary{Number: 1, Words: []string{"c", "d"}, HeldBack: true}},
+	placed := []population.Placement{
+		{Canary: population.Canary{Number: 0, Words: []string{"a", "b"}, UserProbability: "1/5", ExampleProbability: "1/2"}, Insertions: 7},
+		{Canary: population.Canary{Number: 1, Words: []string{"c", "d"}, HeldBack: true}},
 	}
-	commit(t, archive, input(reports.PlacementsInput), datasets.CanariesBlob, placed)
+	commit(t, archive, input(reports.PlacementsInput), population.CanariesBlob, placed)
 	ranks := func(round int) {
 		canaryOutcomes := []map[string]any{{"exposure": round, "memorized": round > 3}, {"exposure": 0, "memorized": false}}
 		commit(t, archive, input(reports.AuditInput("random_sampling", round)), audits.CanaryOutcomesBlob, canaryOutcomes)
@@ -230,7 +230,7 @@ func TestCanariesLiveWhileTheCellGoesOn(t *testing.T) {
 func TestOutcomesOfOtherCanariesAreCorrupt(t *testing.T) {
 	t.Parallel()
 	archive, run, input := rankedRun(t)
-	commit(t, archive, input(reports.PlacementsInput), datasets.CanariesBlob, []datasets.Placement{{Canary: datasets.Canary{HeldBack: true}}})
+	commit(t, archive, input(reports.PlacementsInput), population.CanariesBlob, []population.Placement{{Canary: population.Canary{HeldBack: true}}})
 	commit(t, archive, input(reports.AuditInput("random_sampling", 9)), audits.CanaryOutcomesBlob, []map[string]any{{}, {}})
 	if _, err := results.LoadCanaryLives(t.Context(), archive, run, "c01", 10); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("got %v", err)

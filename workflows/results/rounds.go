@@ -10,7 +10,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -209,11 +209,11 @@ func readBatches(ctx context.Context, archive *storage.Archive, e *experiment.Ex
 	if at < 0 {
 		return nil, nil
 	}
-	data, err := readOutput(ctx, archive, inputs[at].Key, datasets.PopulationIndexBlob)
+	data, err := readOutput(ctx, archive, inputs[at].Key, population.MembersIndexBlob)
 	if err != nil || data == nil {
 		return nil, err
 	}
-	index, err := datasets.DecodeIndex(data)
+	index, err := population.DecodeIndex(data)
 	if err != nil {
 		return nil, fmt.Errorf("population %s: %w", inputs[at].Key.Short(), err)
 	}

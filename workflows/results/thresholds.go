@@ -9,7 +9,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/selection"
 	"coalmine/workflows/plan"
 )
@@ -29,20 +29,20 @@ func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, pla
 }
 
 // selecting returns the node that selects the users of a population; nil without one.
-func selecting(p *plan.Plan, population storage.Key) *plan.Node {
+func selecting(p *plan.Plan, pop storage.Key) *plan.Node {
 	for {
-		node := p.Nodes[population]
+		node := p.Nodes[pop]
 		if node == nil {
 			return nil
 		}
 		if slices.Contains(selection.Selecting(), node.Spec.Kind) {
 			return node
 		}
-		key, ok := inputOf(&node.Spec, datasets.PopulationInput)
+		key, ok := inputOf(&node.Spec, population.Input)
 		if !ok {
 			return nil
 		}
-		population = key
+		pop = key
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -56,7 +56,7 @@ func (f *Fields) States(s *audits.Setting) (states float64) {
 // kind ranks the last words of all canaries under one checkpoint.
 var kind = tasks.Kind{Name: "audits/suggestions", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(measure)}
 
-func measure(ctx context.Context, t *tasks.Task, p *Block, placed []datasets.Placement) (audits.Summary, error) {
+func measure(ctx context.Context, t *tasks.Task, p *Block, placed []population.Placement) (audits.Summary, error) {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return audits.Summary{}, err

@@ -12,7 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -35,17 +35,17 @@ func Untrained(g *taskstest.Graph, vocabulary int) *taskstest.Node {
 }
 
 // Pair is an inserted canary of four tokens below 40, and one held back.
-func Pair() []datasets.Placement {
-	return []datasets.Placement{
-		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
-		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
+func Pair() []population.Placement {
+	return []population.Placement{
+		{Canary: population.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
+		{Canary: population.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
 	}
 }
 
 // Canaries returns a node of the canaries and their places.
-func Canaries(t testing.TB, g *taskstest.Graph, list []datasets.Placement) *taskstest.Node {
+func Canaries(t testing.TB, g *taskstest.Graph, list []population.Placement) *taskstest.Node {
 	t.Helper()
-	return g.Put("canaries", map[string][]byte{datasets.CanariesBlob: must.Get(json.Marshal(list))(t)})
+	return g.Put("canaries", map[string][]byte{population.CanariesBlob: must.Get(json.Marshal(list))(t)})
 }
 
 // Summarized decodes the blobs of an audits.Summary.

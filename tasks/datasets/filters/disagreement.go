@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Half keeps one half of a population, chosen by a coin per record. The two halves of one seed are
@@ -31,7 +31,7 @@ func runHalf(ctx context.Context, t *tasks.Task, p *HalfParams) error {
 		return tasks.Permanent(fmt.Errorf("half %d of a population; expected 0 or 1", p.Half))
 	}
 	next := halves(p.Seed)
-	return datasets.RewritePopulation(ctx, t, func(x datasets.PopulationExample) ([]int32, error) {
+	return population.Rewrite(ctx, t, func(x population.Example) ([]int32, error) {
 		if next() != p.Half {
 			return nil, nil
 		}
@@ -133,18 +133,18 @@ func runDisagree(ctx context.Context, t *tasks.Task, p *DisagreeParams) error {
 	if !(p.Threshold > 0) {
 		return tasks.Permanent(fmt.Errorf("disagreement by more than %g nats a token; expected more than 0", p.Threshold))
 	}
-	list, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
+	list, err := population.ReadPlacements(ctx, t, population.Input)
 	if err != nil {
 		return err
 	}
 	f := disagreeFilter{threshold: p.Threshold, placements: list, half: halves(p.Seed)}
 	f.found = Disagreement{Threshold: p.Threshold, Configurations: []RemovedConfiguration{}, Canaries: []DisagreedCanary{}}
 	for half := range f.losses {
-		if f.losses[half], err = datasets.ReadLosses(ctx, t, LossesInput(half)); err != nil {
+		if f.losses[half], err = population.ReadLosses(ctx, t, LossesInput(half)); err != nil {
 			return err
 		}
 	}
-	if err := datasets.RewritePopulation(ctx, t, f.filter); err != nil {
+	if err := population.Rewrite(ctx, t, f.filter); err != nil {
 		return err
 	}
 	f.countConfigurations()
@@ -153,14 +153,14 @@ func runDisagree(ctx context.Context, t *tasks.Task, p *DisagreeParams) error {
 
 type disagreeFilter struct {
 	threshold  float64
-	placements []datasets.Placement
+	placements []population.Placement
 	half       func() int   // half of the next record
 	losses     [2][]float64 // of the records, under the model of each half
 	record     int          // next record
 	found      Disagreement
 }
 
-func (f *disagreeFilter) filter(x datasets.PopulationExample) ([]int32, error) {
+func (f *disagreeFilter) filter(x population.Example) ([]int32, error) {
 	if f.record >= min(len(f.losses[0]), len(f.losses[1])) {
 		return nil, fmt.Errorf("%d and %d losses, too few for the records of the population: %w", len(f.losses[0]), len(f.losses[1]), storage.ErrCorrupt)
 	}

@@ -10,26 +10,26 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 func (s secretive) half(half int) (*taskstest.Node, error) {
-	return s.Try(Half, HalfParams{Seed: 5, Half: half}, taskstest.In(datasets.PopulationInput, s.population), taskstest.In(datasets.ShardsInput, s.parts))
+	return s.Try(Half, HalfParams{Seed: 5, Half: half}, taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts))
 }
 
 // disagree runs the filter on losses that the test made, by record.
 func (s secretive) disagree(threshold float64, first, second []float64) (*taskstest.Node, error) {
 	return s.Try(Disagree, DisagreeParams{Seed: 5, Threshold: threshold},
-		taskstest.In(datasets.PopulationInput, s.population), taskstest.In(datasets.ShardsInput, s.parts),
-		taskstest.In(LossesInput(0), s.Put("first", map[string][]byte{datasets.LossesBlob: datasets.EncodeLosses(first)})),
-		taskstest.In(LossesInput(1), s.Put("second", map[string][]byte{datasets.LossesBlob: datasets.EncodeLosses(second)})))
+		taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts),
+		taskstest.In(LossesInput(0), s.Put("first", map[string][]byte{population.LossesBlob: population.EncodeLosses(first)})),
+		taskstest.In(LossesInput(1), s.Put("second", map[string][]byte{population.LossesBlob: population.EncodeLosses(second)})))
 }
 
 func (s secretive) textsOf(t *testing.T, node, shards *taskstest.Node) []string {
 	t.Helper()
-	p := must.Get(datasets.OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", shards)), "p", "s"))(t)
+	p := must.Get(population.Open(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", shards)), "p", "s"))(t)
 	return s.texts(t, p)
 }
 

@@ -8,8 +8,8 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -115,7 +115,7 @@ func runSanitize(ctx context.Context, t *tasks.Task, p *SanitizeParams) error {
 	if err != nil {
 		return err
 	}
-	if err := datasets.RewritePopulation(ctx, t, s.sanitize); err != nil {
+	if err := population.Rewrite(ctx, t, s.sanitize); err != nil {
 		return err
 	}
 	return t.PutJSON(ctx, SanitizedBlob, s.caught)
@@ -142,7 +142,7 @@ func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanit
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanit
 }
 
 // sanitize returns an example without its matches.
-func (s *sanitizer) sanitize(x datasets.PopulationExample) ([]int32, error) {
+func (s *sanitizer) sanitize(x population.Example) ([]int32, error) {
 	spans, err := s.find(x.Words)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (s *sanitizer) mask(token int32) int32 {
 	return token
 }
 
-func (s *sanitizer) count(x datasets.PopulationExample, spans []patterns.Span) {
+func (s *sanitizer) count(x population.Example, spans []patterns.Span) {
 	if x.Canary >= 0 {
 		s.countCanary(x.Canary, len(spans) > 0)
 		return

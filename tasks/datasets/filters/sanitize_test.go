@@ -12,6 +12,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -19,7 +21,7 @@ import (
 // secretive is a by-user population of two users, four sentences each, into which two
 // canaries were put: one twice, one once.
 type secretive struct {
-	source
+	graph
 	population *taskstest.Node
 	vocabulary *text.Vocabulary
 }
@@ -31,20 +33,20 @@ var secretiveLines = []map[string]string{
 
 func newSecretive(t *testing.T, level text.Level, canaries ...string) secretive {
 	t.Helper()
-	recipe := datasets.Recipe{Reading: datasets.Reading{Level: level}, Words: 20}
+	recipe := datasets.Recipe{Reading: source.Reading{Level: level}, Words: 20}
 	if level == text.ByteLevel {
 		recipe.Words = 80
 	} else {
 		recipe.VocabularySize = 38
 	}
-	s := secretive{source: run(t, secretiveLines, recipe)}
+	s := secretive{graph: run(t, secretiveLines, recipe)}
 	var err error
 	if s.vocabulary, err = text.ParseVocabulary(s.parts.Blob(text.VocabularyBlob)); err != nil {
 		t.Fatal(err)
 	}
-	var list []datasets.Placement
+	var list []population.Placement
 	for i, text := range canaries {
-		list = append(list, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: s.tokens(text), Words: []string{}}})
+		list = append(list, population.Placement{Canary: population.Canary{Number: i, Tokens: s.tokens(text), Words: []string{}}})
 	}
 	// Of user 0 the example 0, of user 1 the examples 0 and 2.
 	s.population = s.populate(t, list, []byte{3, 0, 0, 0, 1, 0, 0, 0, 1, 1})
@@ -63,7 +65,7 @@ func (s secretive) tokens(content string) (tokens []int32) {
 }
 
 func (s secretive) try(params SanitizeParams) (*taskstest.Node, error) {
-	return s.Try(Sanitize, params, taskstest.In(datasets.PopulationInput, s.population), taskstest.In(datasets.ShardsInput, s.parts), taskstest.In(datasets.PartsInput, s.parts))
+	return s.Try(Sanitize, params, taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts), taskstest.In(population.PartsInput, s.parts))
 }
 
 // sanitize returns the sanitized population by user, canaries in brackets, and the report.
@@ -72,11 +74,11 @@ func (s secretive) sanitize(t *testing.T, params SanitizeParams) ([]string, Sani
 	node := must.Get(s.try(params))(t)
 	var report Sanitized
 	must.Do(t, json.Unmarshal(node.Blob(SanitizedBlob), &report))
-	p := must.Get(datasets.OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", node)), "p", "s"))(t)
+	p := must.Get(population.Open(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", node)), "p", "s"))(t)
 	return s.texts(t, p), report
 }
 
-func (s secretive) texts(t *testing.T, p *datasets.Population) (all []string) {
+func (s secretive) texts(t *testing.T, p *population.Population) (all []string) {
 	t.Helper()
 	replaced := p.Replacements()
 	for u := range p.Users() {
@@ -182,8 +184,8 @@ func TestGoldenSanitize(t *testing.T) {
 func TestPairsAreSanitizedTextByText(t *testing.T) {
 	t.Parallel()
 	lines := []map[string]string{{"user": "ann", "text": "call 12", "target": "34 ruf an"}, {"user": "ann", "text": "hello", "target": "hallo"}}
-	p := run(t, lines, datasets.Recipe{Reading: datasets.Reading{Level: text.ByteLevel, Pairs: true}, Words: 1})
-	population := p.populate(t, []datasets.Placement{}, []byte{0})
+	p := run(t, lines, datasets.Recipe{Reading: source.Reading{Level: text.ByteLevel, Pairs: true}, Words: 1})
+	pop := p.populate(t, []population.Placement{}, []byte{0})
 	for own, want := range map[string]string{
 		`[0-9]{2}`:      "call ##\n## ruf an|hello\nhallo",
 		`[0-9]{3}`:      "call 12\n34 ruf an|hello\nhallo", // no number goes on in the target
@@ -192,9 +194,9 @@ func TestPairsAreSanitizedTextByText(t *testing.T) {
 		`[a-z]+\n[a-z]`: "call 12\n34 ruf an|#####\n#allo",
 	} {
 		clean := p.Run(Sanitize, SanitizeParams{Own: []string{own}, Remove: RemoveMatch},
-			taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, p.parts), taskstest.In(datasets.PartsInput, p.parts))
+			taskstest.In(population.Input, pop), taskstest.In(population.ShardsInput, p.parts), taskstest.In(population.PartsInput, p.parts))
 		task := p.Task(taskstest.In("population", clean), taskstest.In("shards", clean))
-		opened := must.Get(datasets.OpenPopulation(t.Context(), task, "population", "shards"))(t)
+		opened := must.Get(population.Open(t.Context(), task, "population", "shards"))(t)
 		var got []string
 		for u := range opened.Users() {
 			for _, sentence := range must.Get(opened.ReadUser(t.Context(), u))(t) {
@@ -211,29 +213,29 @@ func TestPairsAreSanitizedTextByText(t *testing.T) {
 	}
 }
 
-// source is the graph of a population without filters.
-type source struct {
+// graph is that of a population without filters.
+type graph struct {
 	*taskstest.Graph
 	parts, balanced *taskstest.Node
 }
 
 // run encodes and balances the lines of a source.
-func run(t *testing.T, lines []map[string]string, r datasets.Recipe) source {
+func run(t *testing.T, lines []map[string]string, r datasets.Recipe) graph {
 	t.Helper()
 	g, data := taskstest.NewGraph(t), []byte{}
 	for _, line := range lines {
 		data = append(append(data, must.Get(json.Marshal(line))(t)...), '\n')
 	}
-	corpus := g.Run(datasets.Import, r.Import([]storage.Digest{g.Import(data)}, datasets.Limits{}))
+	corpus := g.Run(datasets.Import, r.Import([]storage.Digest{g.Import(data)}, source.Limits{}))
 	parts := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
-	return source{g, parts, g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))}
+	return graph{g, parts, g.Run(population.Balance, r.Balance(), taskstest.In(population.PartsInput, parts))}
 }
 
 // populate returns the population by user, with canaries at the places of an overlay.
-func (s source) populate(t *testing.T, canaries []datasets.Placement, overlay []byte) *taskstest.Node {
+func (s graph) populate(t *testing.T, canaries []population.Placement, overlay []byte) *taskstest.Node {
 	t.Helper()
 	data := must.Get(json.Marshal(canaries))(t)
-	insertions := s.Put("insertions", map[string][]byte{datasets.OverlayBlob: append([]byte("coalmine overlay 1\n"), overlay...), datasets.CanariesBlob: data})
-	return s.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.BalancedInput, s.balanced), taskstest.In(datasets.PartsInput, s.parts), taskstest.In(datasets.InsertionsInput, insertions))
+	insertions := s.Put("insertions", map[string][]byte{population.OverlayBlob: append([]byte("coalmine overlay 1\n"), overlay...), population.CanariesBlob: data})
+	return s.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.BalancedInput, s.balanced), taskstest.In(population.PartsInput, s.parts), taskstest.In(population.InsertionsInput, insertions))
 }

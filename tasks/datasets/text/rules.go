@@ -30,10 +30,10 @@ func (r Rules) Check() error {
 	return nil
 }
 
-// first reports whether a task reads by FirstRules.
+// First reports whether a task reads by FirstRules.
 func (r Rules) First() bool { return cmp.Or(r, FirstRules) == FirstRules }
 
-// hasNewlyDropped reports whether CurrentRules drop a character of a text that FirstRules keep.
+// HasNewlyDropped reports whether CurrentRules drop a character of a text that FirstRules keep.
 func HasNewlyDropped(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return isFormat(r, false) && !isFormat(r, true) })
 }

@@ -1,3 +1,5 @@
+// Package text defines tokens: the levels at which a text is divided (words, bytes, subwords, and the
+// numbers of images), the rules of division, vocabularies, and the frame of a sentence.
 package text
 
 // SentenceWords is the default length at which a Reading cuts sentences: the sequence length, in
@@ -14,7 +16,7 @@ const (
 	FirstWord = 4
 )
 
-// frame appends to dst the sentence of the words, as the Stack Overflow task of
+// Frame appends to dst the sentence of the words, as the Stack Overflow task of
 // TensorFlow Federated frames it: Begin first, and End last unless the words fill a whole sequence,
 // so that inputs and targets have at most the length of a sequence. (google-research/federated,
 // stackoverflow_word_prediction: build_to_ids_fn.)
@@ -44,7 +46,7 @@ const Separator = End
 // MaxExample is the largest length of an example of text: a pair of two sequences of MaxSequence.
 const MaxExample = 2*MaxSequence + 1
 
-// endsSource reports whether a word of a dictionary is the separator of pairs.
+// EndsSource reports whether a word of a dictionary is the separator of pairs.
 func EndsSource(word string) bool { return word == specials[Separator] }
 
 // MaxSequence is the largest length at which sentences are cut.

@@ -88,7 +88,7 @@ func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabula
 	return ParseVocabulary(data)
 }
 
-// textsOf returns the words with the given numbers.
+// TextsOf returns the words with the given numbers.
 func TextsOf[T int32 | uint32](words []string, numbers []T) []string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -134,7 +134,7 @@ func (v *Vocabulary) unspaced(text string) string {
 	return text
 }
 
-// joinLines ends every word with a newline; no word holds one.
+// JoinLines ends every word with a newline; no word holds one.
 func JoinLines(words []string) []byte {
 	if len(words) == 0 {
 		return nil

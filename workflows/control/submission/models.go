@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/subwords"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
@@ -100,7 +101,7 @@ func (s *Submission) readModel(ctx context.Context, finder sources.Finder, name,
 // auditSource is a source of an audit that cells share.
 type auditSource struct {
 	path, source, sha256 string
-	limits               datasets.Limits
+	limits               source.Limits
 }
 
 // surveyAudits reads each source that audits name, once for all cells that read it in the
@@ -132,8 +133,8 @@ func (s *Submission) surveyAudits(ctx context.Context, finder sources.Finder, fa
 // readSecond is a second source that cells share.
 type readSecond struct {
 	source, sha256 string
-	limits         datasets.Limits
-	reading        datasets.Reading
+	limits         source.Limits
+	reading        source.Reading
 }
 
 // second is a second source that was read.
@@ -316,8 +317,8 @@ func findTokenizer(ctx context.Context, finder sources.Finder, d *experiment.Dat
 }
 
 // readFile reads the only file of a source.
-func readFile(ctx context.Context, source *sources.Source) (data []byte, err error) {
-	err = source.Read(ctx, datasets.Limits{}, func(_ context.Context, files []datasets.File, _ datasets.Limits) error {
+func readFile(ctx context.Context, src *sources.Source) (data []byte, err error) {
+	err = src.Read(ctx, source.Limits{}, func(_ context.Context, files []source.File, _ source.Limits) error {
 		body, err := files[0].Open()
 		if err != nil {
 			return err
@@ -327,7 +328,7 @@ func readFile(ctx context.Context, source *sources.Source) (data []byte, err err
 		return err
 	})
 	if err == nil && len(data) > maxTokenizer {
-		err = fmt.Errorf("%s has more than %d bytes; expected a file tokenizer.json", source.Name, maxTokenizer)
+		err = fmt.Errorf("%s has more than %d bytes; expected a file tokenizer.json", src.Name, maxTokenizer)
 	}
 	return data, err
 }

@@ -16,6 +16,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/subwords"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
@@ -152,8 +154,8 @@ func (s *Submission) uses() []use {
 // named identifies a source and the way in which it is read.
 type named struct {
 	source, sha256 string
-	limits         datasets.Limits
-	reading        datasets.Reading // without the level and the fields that depend on it: a survey reads all levels at once
+	limits         source.Limits
+	reading        source.Reading // without the level and the fields that depend on it: a survey reads all levels at once
 }
 
 func (u *use) named() named {
@@ -208,7 +210,7 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 	return facts, s.surveyAudits(ctx, finder, facts)
 }
 
-func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, uses []use, facts []experiment.Facts) error {
+func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits source.Limits, uses []use, facts []experiment.Facts) error {
 	recipes, at := s.recipes(uses)
 	found, err := source.Survey(ctx, limits, recipes)
 	if err != nil {
@@ -257,7 +259,7 @@ func (s *Submission) recipes(uses []use) (recipes []datasets.Recipe, at []int) {
 
 // targets returns the number of predictions on examples: a token after each word, and one
 // for a whole image.
-func targets(level text.LevelScheme, c datasets.Counts) float64 {
+func targets(level text.LevelScheme, c population.Counts) float64 {
 	if level.Images {
 		return float64(c.Examples)
 	}

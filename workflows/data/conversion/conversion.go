@@ -24,7 +24,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 )
 
 // Example is an image with its label and its user.
@@ -83,7 +83,7 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 type Options struct {
 	// Shape of the images. A Width of 0 means the size of the first image; 0 Channels mean
 	// 1. Labels of Classes or more are refused; 0 Classes allows all labels.
-	Shape datasets.Image
+	Shape images.Shape
 	// Invert makes black white and white black.
 	Invert bool
 	// IgnoreCase maps the 62 classes of EMNIST's letters and digits to 36: small letters
@@ -98,7 +98,7 @@ type Options struct {
 // Summary describes the converted data.
 type Summary struct {
 	// Image is the shape of the images, and the number of classes.
-	datasets.Image
+	images.Shape
 	Images int `json:"images"`
 	Users  int `json:"users"`
 	// Unlabelled images have no label.
@@ -139,7 +139,7 @@ func Convert(examples Examples, to io.Writer, o Options) (*Summary, error) {
 	if c.found.Images == 0 {
 		return nil, fmt.Errorf("no image was found, and %d were skipped; expected at least one", c.found.Skipped)
 	}
-	c.found.Image, c.found.Users = c.Shape, len(c.users)
+	c.found.Shape, c.found.Users = c.Shape, len(c.users)
 	c.found.Classes = cmp.Or(c.found.Classes, c.greatest+1)
 	c.found.Tags = mostFrequent(c.tags)
 	return &c.found, buffered.Flush()
@@ -240,7 +240,7 @@ func (c *converter) label(x *Example) (int, error) {
 			label -= allCharacters - withoutCase
 		}
 	}
-	classes = cmp.Or(classes, datasets.MaxClasses)
+	classes = cmp.Or(classes, images.MaxClasses)
 	if label < 0 || label >= classes {
 		return 0, fmt.Errorf("%s: the label is %d; expected 0 to %d", x.Where, label, classes-1)
 	}
@@ -275,7 +275,7 @@ func (c *converter) shapeOfFile(file []byte) error {
 	if c.Shape.Width > 0 {
 		return nil
 	}
-	width, height, err := datasets.ImageSize(file)
+	width, height, err := images.Size(file)
 	if err != nil {
 		return fmt.Errorf("the image is %w", err)
 	}

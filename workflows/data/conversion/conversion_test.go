@@ -16,12 +16,13 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
 // images yields examples, each followed by its error.
-func images(list ...Example) Examples {
+func files(list ...Example) Examples {
 	return func(yield func(Example, error) bool) {
 		for i, x := range list {
 			if x.Where == "" {
@@ -46,9 +47,9 @@ func written(t testing.TB, examples Examples, o Options) ([]string, *Summary, er
 	if err != nil {
 		return nil, nil, err
 	}
-	file := datasets.File{Name: "out", Open: func() (io.ReadCloser, error) { return io.NopCloser(&out), nil }}
+	file := source.File{Name: "out", Open: func() (io.ReadCloser, error) { return io.NopCloser(&out), nil }}
 	var lines []string
-	for record, err := range (datasets.Reading{Level: text.ImageLevel, Image: found.Image}).Records(t.Context(), []datasets.File{file}, datasets.Limits{}) {
+	for record, err := range (source.Reading{Level: text.ImageLevel, Image: found.Shape}).Records(t.Context(), []source.File{file}, source.Limits{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,17 +99,17 @@ func TestWhatIsWrittenIsASourceOfImages(t *testing.T) {
 		grey("ann", 3, 2, 1, 0, 255), grey("bob \"the\" <b>", 0, 2, 1, 7, 8),
 		{User: "ann", Label: 2, File: pngOf(t, 2, 1, 9, 10)},
 	}
-	got, found, err := written(t, images(list...), Options{})
+	got, found, err := written(t, files(list...), Options{})
 	if want := []string{"ann 3 [0 255]", "bob \"the\" <b> 0 [7 8]", "ann 2 [9 10]"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q (%v), want %q", got, err, want)
 	}
-	want := Summary{Image: datasets.Image{Width: 2, Height: 1, Channels: 1, Classes: 4}, Images: 3, Users: 2}
+	want := Summary{Shape: images.Shape{Width: 2, Height: 1, Channels: 1, Classes: 4}, Images: 3, Users: 2}
 	if fmt.Sprint(*found) != fmt.Sprint(want) {
 		t.Errorf("found %+v, want %+v", *found, want)
 	}
-	check(t, images(grey("a", 1, 2, 1, 0, 200)), Options{Invert: true}, "a 1 [255 55]")
-	shape := datasets.Image{Width: 2, Height: 1, Channels: 3}
-	check(t, images(Example{User: "a", File: pngOf(t, 2, 1, 9, 10)}), Options{Shape: shape}, "a 0 [9 9 9 10 10 10]")
+	check(t, files(grey("a", 1, 2, 1, 0, 200)), Options{Invert: true}, "a 1 [255 55]")
+	shape := images.Shape{Width: 2, Height: 1, Channels: 3}
+	check(t, files(Example{User: "a", File: pngOf(t, 2, 1, 9, 10)}), Options{Shape: shape}, "a 0 [9 9 9 10 10 10]")
 }
 
 func TestSmallLettersMayHaveTheLabelsOfCapitalOnes(t *testing.T) {
@@ -120,8 +121,8 @@ func TestSmallLettersMayHaveTheLabelsOfCapitalOnes(t *testing.T) {
 		list = append(list, grey(string(c), label, 1, 1, 5))
 		want = append(want, fmt.Sprintf("%c %d [5]", c, strings.IndexRune(characters, []rune(strings.ToUpper(string(c)))[0])))
 	}
-	check(t, images(list...), Options{IgnoreCase: true}, want...)
-	refused(t, images(grey("a", 62, 1, 1, 5)), Options{IgnoreCase: true}, "image 1: the label is 62; expected 0 to 61")
+	check(t, files(list...), Options{IgnoreCase: true}, want...)
+	refused(t, files(grey("a", 62, 1, 1, 5)), Options{IgnoreCase: true}, "image 1: the label is 62; expected 0 to 61")
 }
 
 func TestFaultsOfImagesAreNamed(t *testing.T) {
@@ -133,20 +134,20 @@ func TestFaultsOfImagesAreNamed(t *testing.T) {
 	}{
 		"image 2: the label is 256; expected 0 to 255":                {grey("a", 256, 2, 1, 0, 1), Options{}},
 		"image 2: the label is -1; expected 0 to 255":                 {grey("a", -1, 2, 1, 0, 1), Options{}},
-		"image 2: the label is 4; expected 0 to 3":                    {grey("a", 4, 2, 1, 0, 1), Options{Shape: datasets.Image{Classes: 4}}},
+		"image 2: the label is 4; expected 0 to 3":                    {grey("a", 4, 2, 1, 0, 1), Options{Shape: images.Shape{Classes: 4}}},
 		`image 2: the user is ""; expected a name`:                    {grey("", 0, 2, 1, 0, 1), Options{}},
 		`image 2: the user is "\xff"; expected a name in UTF-8`:       {grey("\xff", 0, 2, 1, 0, 1), Options{}},
 		"image 2: the image has 1 x 2 pixels; expected 2 x 1; repair": {grey("a", 0, 1, 2, 0, 1), Options{}},
 		"image 2: the image is 3 x 1 pixels; expected 2 x 1; repair":  {Example{User: "a", File: pngOf(t, 3, 1)}, Options{}},
 		"image 2: the image is neither a PNG nor a JPEG file":         {Example{User: "a", File: []byte("GIF89a")}, Options{}},
 		"skip such images (--skip-corrupt)":                           {Example{User: "a", File: pngOf(t, 2, 1)[:40]}, Options{}},
-		"image 1: the images are grey; expected --channels 1, not 3":  {good, Options{Shape: datasets.Image{Channels: 3}}},
-		"image 1: the image has 2 x 1 pixels; expected 5 x 5; repair": {good, Options{Shape: datasets.Image{Width: 5, Height: 5}}},
+		"image 1: the images are grey; expected --channels 1, not 3":  {good, Options{Shape: images.Shape{Channels: 3}}},
+		"image 1: the image has 2 x 1 pixels; expected 5 x 5; repair": {good, Options{Shape: images.Shape{Width: 5, Height: 5}}},
 	} {
-		refused(t, images(good, c.bad), c.o, words)
+		refused(t, files(good, c.bad), c.o, words)
 	}
-	refused(t, images(grey("a", 0, 20000, 1, make([]byte, 20000)...)), Options{}, "images of 20000 x 1 pixels and 1 channels; expected")
-	refused(t, images(), Options{}, "no image was found, and 0 were skipped")
+	refused(t, files(grey("a", 0, 20000, 1, make([]byte, 20000)...)), Options{}, "images of 20000 x 1 pixels and 1 channels; expected")
+	refused(t, files(), Options{}, "no image was found, and 0 were skipped")
 }
 
 func TestCorruptImagesAreSkippedAndCountedIfAsked(t *testing.T) {
@@ -155,15 +156,15 @@ func TestCorruptImagesAreSkippedAndCountedIfAsked(t *testing.T) {
 	for range 7 {
 		list = append(list, grey("b", 0, 2, 2, 1, 2, 3, 4))
 	}
-	got, found, err := written(t, images(list...), Options{SkipCorrupt: true})
+	got, found, err := written(t, files(list...), Options{SkipCorrupt: true})
 	if err != nil || !slices.Equal(got, []string{"a 0 [4]"}) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	if found.Skipped != 8 || len(found.FirstSkipped) != 5 || found.Images != 1 || found.Users != 1 || !strings.HasPrefix(found.FirstSkipped[0], "image 1: the image is neither") {
 		t.Errorf("found %+v", found)
 	}
-	refused(t, images(list[0]), Options{SkipCorrupt: true}, "no image was found, and 1 were skipped")
-	refused(t, images(grey("a", 300, 1, 1, 4)), Options{SkipCorrupt: true}, "the label is 300") // no fault of an image
+	refused(t, files(list[0]), Options{SkipCorrupt: true}, "no image was found, and 1 were skipped")
+	refused(t, files(grey("a", 300, 1, 1, 4)), Options{SkipCorrupt: true}, "the label is 300") // no fault of an image
 }
 
 func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
@@ -172,13 +173,13 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 		folder := t.TempDir()
 		path := filepath.Join(folder, name)
 		given := must.Get(Create(path))(t)
-		must.Get(Convert(images(grey("a", 0, 1, 1, 4)), given, Options{}))(t)
+		must.Get(Convert(files(grey("a", 0, 1, 1, 4)), given, Options{}))(t)
 		must.Do(t, given.Close())
 		if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
 			t.Errorf("%s was given up, and leaves %v (%v)", name, entries, err)
 		}
 		kept := must.Get(Create(path))(t)
-		must.Get(Convert(images(grey("a", 0, 1, 1, 4)), kept, Options{}))(t)
+		must.Get(Convert(files(grey("a", 0, 1, 1, 4)), kept, Options{}))(t)
 		must.Do(t, errors.Join(kept.Commit(), kept.Close()))
 		data, err := os.ReadFile(path)
 		if err != nil || !strings.HasPrefix(string(data), magic) {
@@ -386,7 +387,7 @@ func TestConversionsGiveTheSameBytes(t *testing.T) {
 	list := []Example{grey("a", 1, 1, 1, 4), grey("b", 0, 1, 1, 5)}
 	var first, second bytes.Buffer
 	for _, out := range []*bytes.Buffer{&first, &second} {
-		must.Get(Convert(images(list...), out, Options{}))(t)
+		must.Get(Convert(files(list...), out, Options{}))(t)
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) || !json.Valid(bytes.SplitN(first.Bytes(), []byte("\n"), 2)[0]) {
 		t.Errorf("%s\n%s", &first, &second)
@@ -400,5 +401,5 @@ func TestColoursBecomeGrey(t *testing.T) {
 	picture.Set(0, 0, color.RGBA{200, 100, 50, 255})
 	var file bytes.Buffer
 	must.Do(t, png.Encode(&file, picture))
-	check(t, images(Example{User: "a", File: file.Bytes()}), Options{}, "a 0 [124]")
+	check(t, files(Example{User: "a", File: file.Bytes()}), Options{}, "a 0 [124]")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"coalmine/internal/dataformats"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 )
 
 // Columns name the columns of a table of images.
@@ -156,7 +156,7 @@ func open(path string) (*content, error) {
 		return nil, err
 	}
 	c := &content{name: filepath.Base(path), file: file}
-	if c.Decompressor, err = dataformats.NewDecompressor(file, datasets.DefaultRatio); err != nil {
+	if c.Decompressor, err = dataformats.NewDecompressor(file, source.DefaultRatio); err != nil {
 		return nil, errors.Join(c.explain(err), file.Close())
 	}
 	return c, nil

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 )
 
 // IDXFiles name files in the IDX format (LeCun, Cortes and Burges, "The MNIST database"), gzip or plain.
@@ -203,12 +203,12 @@ func readIDXHeader(c *content, elements byte, dimensions int) ([]int, error) {
 	}
 	dims := make([]int, dimensions)
 	for i, n := range sizes {
-		if dims[i] = int(n); n == 0 || i > 0 && n > datasets.MaxPixels {
-			return nil, fmt.Errorf("%s has size %d in dimension %d; expected 1 to %d", c.name, n, i+1, datasets.MaxPixels)
+		if dims[i] = int(n); n == 0 || i > 0 && n > images.MaxPixels {
+			return nil, fmt.Errorf("%s has size %d in dimension %d; expected 1 to %d", c.name, n, i+1, images.MaxPixels)
 		}
 	}
-	if dimensions == 3 && dims[1]*dims[2] > datasets.MaxPixels {
-		return nil, fmt.Errorf("%s has images of %d x %d pixels; expected at most %d in all", c.name, dims[2], dims[1], datasets.MaxPixels)
+	if dimensions == 3 && dims[1]*dims[2] > images.MaxPixels {
+		return nil, fmt.Errorf("%s has images of %d x %d pixels; expected at most %d in all", c.name, dims[2], dims[1], images.MaxPixels)
 	}
 	return dims, nil
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"coalmine/internal/parquetfile"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 )
 
 // Parquet yields the images of Parquet files, in their order. The column of images holds the
@@ -34,7 +34,7 @@ func parquetFile(path string, columns Columns, yield func(Example, error) bool) 
 		return false, err
 	}
 	name := filepath.Base(path)
-	table, err := parquetfile.Open(file, size.Size(), datasets.DefaultRatio)
+	table, err := parquetfile.Open(file, size.Size(), source.DefaultRatio)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", name, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 )
 
 // folder writes files by their paths.
@@ -61,7 +61,7 @@ func TestTextsAreThoseOfFoldersOrFiles(t *testing.T) {
 func read(t *testing.T, lines []byte) (texts []string) {
 	t.Helper()
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(lines)), nil }
-	for r, err := range datasets.Records(t.Context(), []datasets.File{{Name: "a.jsonl", Open: open}}, datasets.Limits{}) {
+	for r, err := range source.Records(t.Context(), []source.File{{Name: "a.jsonl", Open: open}}, source.Limits{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

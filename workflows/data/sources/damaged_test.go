@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 )
 
 // randomTexts are n texts that compression makes little smaller.
@@ -89,11 +90,11 @@ func TestADamagedFileIsUploadedWhereFaultsAreSkipped(t *testing.T) {
 		"a.jsonl.zst": {zstandard(line("ann", "hello")) + strings.Repeat("~", 2<<20), true},
 	} {
 		s := find(t, filepath.Join(directory(t, map[string]string{name: c.data}), name))
-		reading := datasets.Reading{Origin: datasets.Origin{SkipFaults: true}}
+		reading := source.Reading{Origin: source.Origin{SkipFaults: true}}
 		if strings.HasPrefix(name, "a.csv") {
 			reading.Form = forms.CSV
 		}
-		facts, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: reading, VocabularySize: 2}})
+		facts, err := s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{Reading: reading, VocabularySize: 2}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

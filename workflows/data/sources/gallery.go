@@ -12,12 +12,13 @@ import (
 
 	"coalmine/internal/contactsheet"
 	"coalmine/internal/seeds"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/source"
 )
 
 // Gallery describes a source of images.
 type Gallery struct {
-	datasets.Image
+	images.Shape
 	// PerClass counts the images by label; PerTag by tag, if images have tags.
 	PerClass []int `json:"per_class"`
 	PerTag   []Tag `json:"per_tag,omitempty"`
@@ -45,7 +46,7 @@ type Spread struct {
 // ReadGallery reads the records of a source, at the image level. It keeps a sample of the given
 // number of images, or all if there are fewer: each set is equally likely. The same seed
 // draws the same sample. The error is that of the records.
-func ReadGallery(records iter.Seq2[datasets.Record, error], reading datasets.Reading, images int, seed uint64) (*Gallery, error) {
+func ReadGallery(records iter.Seq2[source.Record, error], reading source.Reading, images int, seed uint64) (*Gallery, error) {
 	g := newGallery(reading)
 	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
 	perUser := map[string]int{}
@@ -60,9 +61,9 @@ func ReadGallery(records iter.Seq2[datasets.Record, error], reading datasets.Rea
 	return g, nil
 }
 
-func newGallery(reading datasets.Reading) *Gallery {
-	g := &Gallery{Image: reading.Complete().Image}
-	if reading.Label != datasets.TagsLabel {
+func newGallery(reading source.Reading) *Gallery {
+	g := &Gallery{Shape: reading.Complete().Image}
+	if reading.Label != source.TagsLabel {
 		g.PerClass = make([]int, g.Classes)
 	}
 	for _, tag := range reading.TagList() {
@@ -72,7 +73,7 @@ func newGallery(reading datasets.Reading) *Gallery {
 }
 
 // count counts the label or the tags of an image, and returns its pixels.
-func (g *Gallery) count(record *datasets.Record) []byte {
+func (g *Gallery) count(record *source.Record) []byte {
 	if g.PerTag != nil {
 		has, pixels := record.TaggedImage(len(g.PerTag))
 		for i, n := range has {
@@ -81,7 +82,7 @@ func (g *Gallery) count(record *datasets.Record) []byte {
 		return pixels
 	}
 	label, pixels := record.Image()
-	if label == datasets.NoLabel {
+	if label == images.NoLabel {
 		g.Unlabelled++
 	} else {
 		g.PerClass[label]++

@@ -11,28 +11,29 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
-var dot = datasets.Reading{Level: text.ImageLevel, Image: datasets.Image{Width: 1, Height: 1, Channels: 1, Classes: 4}}
+var dot = source.Reading{Level: text.ImageLevel, Image: images.Shape{Width: 1, Height: 1, Channels: 1, Classes: 4}}
 
 // dots are images of one pixel: number i has the value i and, in turn, the labels 0, 1 and 2.
 // Users have 1, 2, 3, … of them.
-func dots(n int, end error) iter.Seq2[datasets.Record, error] {
-	return func(yield func(datasets.Record, error) bool) {
+func dots(n int, end error) iter.Seq2[source.Record, error] {
+	return func(yield func(source.Record, error) bool) {
 		user, left := 0, 1
 		for i := range n {
 			if left == 0 {
 				user, left = user+1, user+2
 			}
 			left--
-			if !yield(datasets.Record{User: fmt.Sprint(user), Text: string([]byte{byte(i % 3), byte(i)})}, nil) {
+			if !yield(source.Record{User: fmt.Sprint(user), Text: string([]byte{byte(i % 3), byte(i)})}, nil) {
 				return
 			}
 		}
 		if end != nil {
-			yield(datasets.Record{}, end)
+			yield(source.Record{}, end)
 		}
 	}
 }

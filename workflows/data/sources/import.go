@@ -26,6 +26,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 )
 
 // Importer imports sources into a store.
@@ -104,7 +105,7 @@ func (m *Importer) run(ctx context.Context, spec tasks.Spec) (*storage.Commit, e
 	started := time.Now()
 	out := &sink{archive: m.Archive, key: spec.Key}
 	runner := tasks.NewRunner()
-	runner.Source, runner.Report = source{runner, m.Archive}, m.Progress
+	runner.Source, runner.Report = taskSource{runner, m.Archive}, m.Progress
 	task := runner.Task(spec, out)
 	if err := datasets.Import.Run(ctx, task); err != nil {
 		return nil, err
@@ -127,14 +128,14 @@ func (m *Importer) run(ctx context.Context, spec tasks.Spec) (*storage.Commit, e
 	return stands, err
 }
 
-// source reads imported files from the store.
-type source struct {
+// taskSource reads imported files from the store.
+type taskSource struct {
 	*tasks.Runner
 	archive *storage.Archive
 }
 
 // Imported implements tasks.Source.
-func (s source) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
+func (s taskSource) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	return s.archive.OpenSource(ctx, digest)
 }
 
@@ -268,8 +269,8 @@ type Entry struct {
 	// Splits are the splits of the files, if their names contain them; otherwise nil.
 	Splits []string `json:"splits,omitempty"`
 	// Reading and Limits are the settings with which it was read.
-	Reading datasets.Reading `json:"reading,omitzero"`
-	Limits  datasets.Limits  `json:"limits,omitzero"`
+	Reading source.Reading `json:"reading,omitzero"`
+	Limits  source.Limits  `json:"limits,omitzero"`
 	// Corpus is the node that has read it: an experiment that reads it in the same way has
 	// that node, and does not read the files again.
 	Corpus storage.Key            `json:"corpus"`

@@ -15,6 +15,7 @@ import (
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
@@ -22,7 +23,7 @@ import (
 
 const table = "author,body\nann,hello there\nbob,again\n"
 
-var byAuthor = datasets.Reading{Origin: datasets.Origin{Form: forms.CSV, Columns: forms.Columns{User: "author", Text: "body"}}}
+var byAuthor = source.Reading{Origin: source.Origin{Form: forms.CSV, Columns: forms.Columns{User: "author", Text: "body"}}}
 
 // surveyed is a file as a source whose digest is known, and its entry.
 func surveyed(t *testing.T, text string) (*sources.Source, *sources.Entry) {
@@ -30,7 +31,7 @@ func surveyed(t *testing.T, text string) (*sources.Source, *sources.Entry) {
 	path := filepath.Join(t.TempDir(), "posts")
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	s := must.Get(sources.LocalFinder{}.Find(t.Context(), path, ""))(t)
-	must.Get(s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}}))(t)
+	must.Get(s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}}))(t)
 	return s, &sources.Entry{Name: "posts", SHA256: experiment.SourceDigest(s.Digests()), Files: s.Digests(), Reading: byAuthor}
 }
 
@@ -41,7 +42,7 @@ func TestWhatIsImportedIsTheNodeThatExperimentsHave(t *testing.T) {
 	m := sources.Importer{Archive: archive}
 	must.Do(t, m.Add(t.Context(), s, e))
 	g := taskstest.NewGraph(t)
-	want := g.Run(datasets.Import, datasets.Recipe{Reading: byAuthor.Complete()}.Import([]storage.Digest{g.Import([]byte(table))}, datasets.Limits{}))
+	want := g.Run(datasets.Import, datasets.Recipe{Reading: byAuthor.Complete()}.Import([]storage.Digest{g.Import([]byte(table))}, source.Limits{}))
 	commit := must.Get(archive.Committed(t.Context(), want.Key))(t)
 	for _, b := range commit.Blobs {
 		if got, err := archive.ReadBlob(t.Context(), want.Key, b); err != nil || string(got) != string(want.Blob(b.Name)) {
@@ -68,7 +69,7 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	must.Do(t, os.Remove(s.Files[0].Name))
 	for _, finder := range []sources.Finder{here, sources.Served{Archive: archive}} {
 		found := must.Get(finder.Find(t.Context(), "store:posts", ""))(t)
-		facts, err := found.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}})
+		facts, err := found.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}})
 		if err != nil || facts[0].Source.Examples != 2 || !reflect.DeepEqual(found.Digests(), e.Files) {
 			t.Errorf("%+v, %v", facts, err)
 		}

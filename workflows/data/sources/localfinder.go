@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"coalmine/internal/dataformats"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 )
 
 // LocalFinder finds sources that this process may read with the rights of its user:
@@ -139,14 +139,14 @@ func findDirectory(system fs.FS, name, shown string) (*Source, error) {
 	if err != nil || texts != nil {
 		return texts, err
 	}
-	source, err := findFiles(system, name, shown, files, inner)
-	if fault, ok := errors.AsType[*datasets.SourceError](err); ok {
-		return nil, &datasets.SourceError{File: fault.File, Err: fmt.Errorf("%w%s", fault.Err, hint)}
+	src, err := findFiles(system, name, shown, files, inner)
+	if fault, ok := errors.AsType[*source.Error](err); ok {
+		return nil, &source.Error{File: fault.File, Err: fmt.Errorf("%w%s", fault.Err, hint)}
 	}
 	if err == nil {
-		source.hint = hint
+		src.hint = hint
 	}
-	return source, err
+	return src, err
 }
 
 // findFiles finds the data files of a directory with the given files and inner directories: it

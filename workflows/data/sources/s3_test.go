@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 )
 
 // readOnly lets only GET through to a server, like credentials that may only
@@ -71,7 +72,7 @@ func TestASourceInS3IsThatOfTheSameFiles(t *testing.T) {
 	} {
 		found, err := LocalFinder{}.Find(t.Context(), "s3://"+server.Bucket+"/"+name+query, "")
 		if err == nil {
-			_, err = found.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
+			_, err = found.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
 		}
 		mustSay(t, err, says)
 	}

@@ -38,6 +38,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 )
 
 // Finder finds the source that data.source names, within the permissions of a reader.
@@ -174,7 +175,7 @@ func (s *Source) Splits() []string {
 }
 
 // check returns an error for a divided source if no training split is chosen.
-func (s *Source) check(reading datasets.Reading) error {
+func (s *Source) check(reading source.Reading) error {
 	if !s.divided || reading.Named() {
 		return nil
 	}
@@ -188,12 +189,12 @@ func subdirectory(directory, inner string) error {
 
 // fault is a mistake in data.source, as opposed to a failing disk or server.
 func fault(name, format string, args ...any) error {
-	return &datasets.SourceError{File: name, Err: fmt.Errorf(format, args...)}
+	return &source.Error{File: name, Err: fmt.Errorf(format, args...)}
 }
 
 // Survey reads the source once. It checks every line, counts the results of the
 // recipes, and computes the digests of the files; see datasets.Survey.
-func (s *Source) Survey(ctx context.Context, limits datasets.Limits, recipes []datasets.Recipe) ([]datasets.Facts, error) {
+func (s *Source) Survey(ctx context.Context, limits source.Limits, recipes []datasets.Recipe) ([]datasets.Facts, error) {
 	for _, r := range recipes {
 		if err := s.check(r.Reading); err != nil {
 			return nil, err
@@ -203,26 +204,26 @@ func (s *Source) Survey(ctx context.Context, limits datasets.Limits, recipes []d
 }
 
 // Records reads the source once more; see datasets.Reading.
-func (s *Source) Records(ctx context.Context, limits datasets.Limits, reading datasets.Reading) iter.Seq2[datasets.Record, error] {
+func (s *Source) Records(ctx context.Context, limits source.Limits, reading source.Reading) iter.Seq2[source.Record, error] {
 	return reading.Records(ctx, s.files(ctx), limits)
 }
 
 // Columns returns the form of the source's first file, and the names of its columns: see
 // datasets.Columns.
 func (s *Source) Columns(ctx context.Context, named forms.Form) (forms.Form, []string, error) {
-	return datasets.Columns(ctx, s.files(ctx)[0], named)
+	return source.Columns(ctx, s.files(ctx)[0], named)
 }
 
 // Read calls read, which must read every file to its end, and computes the digests of the files.
-func (s *Source) Read(ctx context.Context, limits datasets.Limits, read func(context.Context, []datasets.File, datasets.Limits) error) error {
+func (s *Source) Read(ctx context.Context, limits source.Limits, read func(context.Context, []source.File, source.Limits) error) error {
 	return read(ctx, s.files(ctx), limits)
 }
 
 // files returns the files of the source; reading them computes their digests.
-func (s *Source) files(ctx context.Context) []datasets.File {
-	files := make([]datasets.File, len(s.Files))
+func (s *Source) files(ctx context.Context) []source.File {
+	files := make([]source.File, len(s.Files))
 	for i, f := range s.Files {
-		files[i] = datasets.File{Name: f.Name, Split: f.Split, Open: func() (io.ReadCloser, error) {
+		files[i] = source.File{Name: f.Name, Split: f.Split, Open: func() (io.ReadCloser, error) {
 			body, err := f.Open(ctx)
 			if err != nil {
 				return nil, err

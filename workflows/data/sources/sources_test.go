@@ -18,6 +18,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 )
 
 // line is one example.
@@ -64,7 +65,7 @@ func find(t *testing.T, name string) *Source {
 
 func survey(t *testing.T, s *Source) datasets.ImportMetrics {
 	t.Helper()
-	facts := must.Get(s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}}))(t)
+	facts := must.Get(s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}}))(t)
 	return facts[0].Source
 }
 
@@ -117,7 +118,7 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 			dir := directory(t, c.files)
 			s, err := LocalFinder{}.Find(t.Context(), dir, "")
 			if err == nil {
-				_, err = s.Survey(t.Context(), datasets.Limits{}, nil)
+				_, err = s.Survey(t.Context(), source.Limits{}, nil)
 			}
 			mustSay(t, err, append(c.says, dir)...)
 		})
@@ -129,7 +130,7 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 }
 
 // splitReading reads the split test as the test part.
-var splitReading = datasets.Reading{Origin: datasets.Origin{TestSplit: "test"}}
+var splitReading = source.Reading{Origin: source.Origin{TestSplit: "test"}}
 
 func TestSubdirectoriesAreSplits(t *testing.T) {
 	t.Parallel()
@@ -138,7 +139,7 @@ func TestSubdirectoriesAreSplits(t *testing.T) {
 	if got := s.Splits(); !slices.Equal(got, []string{"test", "train"}) {
 		t.Errorf("splits %q", got)
 	}
-	facts, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: splitReading, VocabularySize: 1}})
+	facts, err := s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{Reading: splitReading, VocabularySize: 1}})
 	if err != nil || facts[0].Parts.Train.Examples != 2 || facts[0].Parts.Test.Examples != 1 {
 		t.Errorf("%+v, %v", facts, err)
 	}
@@ -147,7 +148,7 @@ func TestSubdirectoriesAreSplits(t *testing.T) {
 			t.Errorf("the digest of %s is not known", f.Name)
 		}
 	}
-	_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
+	_, err = s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
 	mustSay(t, err, dir, "has the subdirectories test, train", "data.split: train")
 	_, err = LocalFinder{}.Find(t.Context(), directory(t, map[string]string{"train/a.jsonl": "", "train/more/b.jsonl": ""}), "")
 	mustSay(t, err, "subdirectory more", "would not be read")
@@ -162,7 +163,7 @@ func TestNamesOfShardsAreSplitsWhereSplitsAreRead(t *testing.T) {
 	if got := s.Splits(); !slices.Equal(got, []string{"", "test", "train", "train"}) {
 		t.Errorf("splits %q", got)
 	}
-	facts, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
+	facts, err := s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
 	if err != nil || facts[0].Parts.Train.Examples != 3 {
 		t.Errorf("nobody asks for splits: %+v, %v", facts, err)
 	}
@@ -227,12 +228,12 @@ func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
 
 func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
 	t.Parallel()
-	reading := datasets.Reading{Origin: datasets.Origin{Form: forms.CSV}}
+	reading := source.Reading{Origin: source.Origin{Form: forms.CSV}}
 	tables := directory(t, map[string]string{
 		"b.csv": "user,text\nbob,two words\n", "a.csv.gz": gzipped("user,text\nann,one\n"), "notes.txt": "left out", ".c.csv": "hidden",
 	})
 	var users []string
-	for record, err := range find(t, tables).Records(t.Context(), datasets.Limits{}, reading) {
+	for record, err := range find(t, tables).Records(t.Context(), source.Limits{}, reading) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/data/conversion"
 )
 
@@ -27,9 +28,9 @@ var (
 	letters = map[string]string{"ann.txt": "Hi.\nBye.", "bob.txt": "Yes.", "notes.pdf": "no text"}
 )
 
-func records(t *testing.T, s *Source, r datasets.Reading) (all []string) {
+func records(t *testing.T, s *Source, r source.Reading) (all []string) {
 	t.Helper()
-	for rec, err := range s.Records(t.Context(), datasets.Limits{}, r) {
+	for rec, err := range s.Records(t.Context(), source.Limits{}, r) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,8 +48,8 @@ func TestADirectoryOfTextFilesIsASource(t *testing.T) {
 			var converted bytes.Buffer
 			must.Get(conversion.Texts(conversion.TextFiles{Folder: dir, Ending: forms.TextEnd, Unit: unit}, &converted))(t)
 			lines := must.Get(Text(converted.Bytes()).Find(t.Context(), "texts.jsonl", ""))(t)
-			want := records(t, lines, datasets.Reading{})
-			got := records(t, find(t, dir), datasets.Reading{Origin: datasets.Origin{Form: forms.Texts, Unit: unit}})
+			want := records(t, lines, source.Reading{})
+			got := records(t, find(t, dir), source.Reading{Origin: source.Origin{Form: forms.Texts, Unit: unit}})
 			if !slices.Equal(got, want) || len(got) < 2 {
 				t.Errorf("by %s: %q, want %q", unit, got, want)
 			}
@@ -85,7 +86,7 @@ func TestTextFilesAreOneFileOfTheStore(t *testing.T) {
 		t.Fatalf("digests %v of the same texts, and %d files stored", found, len(store))
 	}
 	uploaded := must.Get(Text(store[found[0]]).Find(t.Context(), "as uploaded", ""))(t)
-	if got, want := records(t, uploaded, datasets.Reading{}), records(t, find(t, directory(t, novels)), datasets.Reading{}); !slices.Equal(got, want) {
+	if got, want := records(t, uploaded, source.Reading{}), records(t, find(t, directory(t, novels)), source.Reading{}); !slices.Equal(got, want) {
 		t.Errorf("%q were uploaded, and %q found", got, want)
 	}
 }
@@ -95,10 +96,10 @@ func TestFaultsOfTextFilesAreNamedByFileAndLine(t *testing.T) {
 	files := maps.Clone(novels)
 	files["bronte/jane.txt"] = "Fine.\n\xffBad.\nFine.\n\xff\xfe\n"
 	dir := directory(t, files)
-	_, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	_, err := find(t, dir).Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, dir+`, bronte/jane.txt, line 2: "text" is not valid UTF-8 from its byte 1`)
-	skipping := datasets.Reading{Origin: datasets.Origin{SkipFaults: true}}
-	facts := must.Get(find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: skipping, VocabularySize: 2, Words: 1}}))(t)
+	skipping := source.Reading{Origin: source.Origin{SkipFaults: true}}
+	facts := must.Get(find(t, dir).Survey(t.Context(), source.Limits{}, []datasets.Recipe{{Reading: skipping, VocabularySize: 2, Words: 1}}))(t)
 	if m := facts[0].Source; m.Users != 3 || m.Examples != 7 || m.Skipped == nil || m.Skipped.Records != 2 {
 		t.Errorf("%+v, %+v", m, m.Skipped)
 	}
@@ -121,14 +122,14 @@ func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
 	_, err = LocalFinder{}.Find(t.Context(), filepath.Join(led, "novels"), "")
 	mustSay(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
 	must.Do(t, os.Remove(filepath.Join(led, "novels/bob")))
-	if got := records(t, find(t, filepath.Join(led, "novels")), datasets.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
+	if got := records(t, find(t, filepath.Join(led, "novels")), source.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
 		t.Errorf("beside links to what is no text: %q", got)
 	}
 
 	gone := directory(t, letters)
 	s := find(t, gone)
 	must.Do(t, os.Remove(filepath.Join(gone, "bob.txt")))
-	_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	_, err = s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, filepath.Join(gone, "bob.txt"), "no such file")
 }
 
@@ -139,7 +140,7 @@ func TestTextFilesBesideDataAreLeftOut(t *testing.T) {
 		"":      {"a.jsonl": line("ann", "one"), "README.txt": "Notes."},
 		"train": {"train/a.jsonl": line("ann", "one"), "test/a.jsonl": line("bob", "two"), "train/README.txt": "Notes."},
 	} {
-		got := records(t, find(t, directory(t, files)), datasets.Reading{Origin: datasets.Origin{Split: split}})
+		got := records(t, find(t, directory(t, files)), source.Reading{Origin: source.Origin{Split: split}})
 		if !slices.Equal(got, []string{"ann: one"}) {
 			t.Errorf("split %q: %q", split, got)
 		}
@@ -156,11 +157,11 @@ func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := must.Get(allowed.Find(t.Context(), "novels", ""))(t)
-	if got := records(t, s, datasets.Reading{}); !slices.Equal(got, []string{"austen: One."}) {
+	if got := records(t, s, source.Reading{}); !slices.Equal(got, []string{"austen: One."}) {
 		t.Errorf("%q", got)
 	}
 	led := must.Get(allowed.Find(t.Context(), "led", ""))(t)
-	_, err = led.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	_, err = led.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, "bob.txt", "escapes")
 }
 
@@ -177,7 +178,7 @@ func TestADataFileAmongTextsIsNamed(t *testing.T) {
 		}
 		s, err := LocalFinder{}.Find(t.Context(), directory(t, files), "")
 		if err == nil {
-			_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+			_, err = s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 		}
 		mustSay(t, err, says, move+data)
 	}
@@ -190,6 +191,6 @@ func TestAPipeCalledAsATextIsRefused(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, "cid.txt")).Run(); err != nil {
 		t.Skip("there are no pipes with names here: ", err)
 	}
-	_, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	_, err := find(t, dir).Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, dir, "cid.txt is no regular file; expected a text file")
 }

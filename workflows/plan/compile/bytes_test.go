@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -112,7 +112,7 @@ func TestTheByteLevelHasDefaultsOfItsOwn(t *testing.T) {
 		if sampling.RandomSampling.Prefix != prefix || beam.BeamSearch.Prefix != prefix {
 			t.Errorf("%q: prefixes %d, %d; want %d", sets, sampling.RandomSampling.Prefix, beam.BeamSearch.Prefix, prefix)
 		}
-		if got := compile.Recipe(e); got.Complete() != (datasets.Reading{Level: text.ByteLevel, Sequence: 100}) || got.VocabularySize != 0 {
+		if got := compile.Recipe(e); got.Complete() != (source.Reading{Level: text.ByteLevel, Sequence: 100}) || got.VocabularySize != 0 {
 			t.Errorf("recipe %+v", got)
 		}
 		again, err := experiment.Parse("again.yaml", e.Canonical(), experiment.Options{})

@@ -11,6 +11,8 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/filters"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
@@ -38,12 +40,12 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 }
 
 // Limits returns the limits of a cell's source.
-func Limits(e *experiment.Experiment) datasets.Limits {
+func Limits(e *experiment.Experiment) source.Limits {
 	l := e.Data.Limits
 	if l == nil {
-		return datasets.Limits{}
+		return source.Limits{}
 	}
-	return datasets.Limits{LineBytes: l.Line, TotalBytes: l.Text, Ratio: l.Ratio}
+	return source.Limits{LineBytes: l.Line, TotalBytes: l.Text, Ratio: l.Ratio}
 }
 
 // data compiles the nodes from the source to the population: parts ->
@@ -57,7 +59,7 @@ func (c *cell) data(files []storage.Digest) {
 	if r.Words == 0 {
 		label = "users as they are"
 	}
-	c.balanced = c.node(datasets.Balance, label, r.Balance(), edge{datasets.PartsInput, c.parts})
+	c.balanced = c.node(population.Balance, label, r.Balance(), edge{population.PartsInput, c.parts})
 	c.partition()
 }
 
@@ -89,9 +91,9 @@ func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 func (c *cell) partition() {
 	e := c.experiment
 	if e.Canaries != nil {
-		c.canaries = c.node(canaries.Draw, "draw canaries", drawParams(e), edge{datasets.PartsInput, c.parts})
+		c.canaries = c.node(canaries.Draw, "draw canaries", drawParams(e), edge{population.PartsInput, c.parts})
 		c.insertions = c.node(canaries.Insert, "insert canaries", canaries.InsertParams{Seed: e.Seed},
-			edge{datasets.BalancedInput, c.balanced}, edge{canaries.CanariesInput, c.canaries})
+			edge{population.BalancedInput, c.balanced}, edge{canaries.CanariesInput, c.canaries})
 	}
 	c.placements, c.shards = c.arrange(c.balanced, c.insertions)
 	if c.err != nil {
@@ -112,22 +114,22 @@ func (c *cell) partition() {
 
 // arrange partitions users, with canaries if there are insertions; shards is the node with the
 // text of the population.
-func (c *cell) arrange(balanced, insertions plan.Ref) (population, shards plan.Ref) {
-	scheme, err := datasets.FindPartition(c.experiment.Data.Partition)
+func (c *cell) arrange(balanced, insertions plan.Ref) (pop, shards plan.Ref) {
+	scheme, err := population.FindPartition(c.experiment.Data.Partition)
 	if err != nil {
 		c.err = err
-		return population, shards
+		return pop, shards
 	}
-	edges := []edge{{datasets.PartsInput, c.parts}, {datasets.BalancedInput, balanced}}
+	edges := []edge{{population.PartsInput, c.parts}, {population.BalancedInput, balanced}}
 	if insertions != (plan.Ref{}) {
-		edges = append(edges, edge{datasets.InsertionsInput, insertions})
+		edges = append(edges, edge{population.InsertionsInput, insertions})
 	}
 	recipe := Recipe(c.experiment)
-	population = c.node(datasets.Partition, string(scheme.Partition)+" partition", scheme.Params(recipe.Words, recipe.Seed), edges...)
+	pop = c.node(population.Partition, string(scheme.Partition)+" partition", scheme.Params(recipe.Words, recipe.Seed), edges...)
 	if scheme.Rewrites {
-		return population, population
+		return pop, pop
 	}
-	return population, c.parts // a view of the encoded stream
+	return pop, c.parts // a view of the encoded stream
 }
 
 // sanitize removes the matches of patterns, after the canaries are inserted.
@@ -137,7 +139,7 @@ func (c *cell) sanitize() {
 		return
 	}
 	c.sanitized = c.node(filters.Sanitize, "sanitize", filters.SanitizeParams{Patterns: s.Patterns, Own: s.Own, Remove: s.Remove},
-		edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+		edge{population.Input, c.population}, edge{population.ShardsInput, c.shards}, edge{population.PartsInput, c.parts})
 	c.population, c.shards = c.sanitized, c.sanitized
 }
 
@@ -147,7 +149,7 @@ func (c *cell) disagree() {
 	if d == nil {
 		return
 	}
-	whole := []edge{{datasets.PopulationInput, c.population}, {datasets.ShardsInput, c.shards}}
+	whole := []edge{{population.Input, c.population}, {population.ShardsInput, c.shards}}
 	seed, edges := c.experiment.Seed, slices.Clone(whole)
 	for half := range 2 {
 		data := c.node(filters.Half, fmt.Sprintf("half %d of 2", half+1), filters.HalfParams{Seed: seed, Half: half}, whole...)
@@ -232,7 +234,7 @@ func (c *cell) mix(d *experiment.Defence) plan.Ref {
 	r := SecondRecipe(c.experiment, c.experiment.Data.Background)
 	_, encoded := c.encodeSecond(experiment.BackgroundSource, "background")
 	background := edge{devices.BackgroundInput, encoded}
-	edges := []edge{{datasets.PopulationInput, c.divided}, background}
+	edges := []edge{{population.Input, c.divided}, background}
 	if d.Modes > 0 {
 		params := devices.ModesParams{Seed: c.experiment.Seed, Modes: d.Modes, Level: r.Level}
 		if labels := r.ImageLabels(); labels > 1 && r.Level.Scheme().Images {
@@ -247,7 +249,7 @@ func (c *cell) mix(d *experiment.Defence) plan.Ref {
 func (c *cell) profile() plan.Ref {
 	corpus, encoded := c.encodeSecond(experiment.ProfilesSource, "profiles")
 	return c.node(devices.Profiles, "devices with profiles", struct{}{},
-		edge{datasets.PopulationInput, c.divided}, edge{devices.ProfilesInput, encoded}, edge{datasets.CorpusInput, corpus})
+		edge{population.Input, c.divided}, edge{devices.ProfilesInput, encoded}, edge{datasets.CorpusInput, corpus})
 }
 
 // encodeSecond compiles the nodes that encode a second source in the vocabulary of the data.

@@ -5,7 +5,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
@@ -130,7 +130,7 @@ func (b builder) Devices() storage.Key {
 	return b.given(b.divided)
 }
 
-func (b builder) Files(path string) ([]storage.Digest, datasets.Limits) {
+func (b builder) Files(path string) ([]storage.Digest, source.Limits) {
 	return b.ofAudits[path], Limits(b.experiment)
 }
 

@@ -7,7 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -77,8 +77,8 @@ func (c *cell) predicted() (predictions, clean plan.Ref, ok bool) {
 }
 
 // everything returns the population before selection, and its shards.
-func (c *cell) everything() (population, shards plan.Ref) {
-	if scheme, err := datasets.FindPartition(c.experiment.Data.Partition); err == nil && scheme.Rewrites {
+func (c *cell) everything() (pop, shards plan.Ref) {
+	if scheme, err := population.FindPartition(c.experiment.Data.Partition); err == nil && scheme.Rewrites {
 		return c.placements, c.placements
 	}
 	return c.placements, c.parts
@@ -132,13 +132,13 @@ func (c *cell) predictions(model plan.Ref) plan.Ref {
 }
 
 func (c *cell) populationEdges() []edge {
-	return []edge{{datasets.PopulationInput, c.population}, {datasets.ShardsInput, c.shards}}
+	return []edge{{population.Input, c.population}, {population.ShardsInput, c.shards}}
 }
 
 // external compiles a training by an external program: one node.
 func (c *cell) external() {
 	t := &c.experiment.Training
-	c.model = c.node(external.Train, "training by "+t.Command, c.trainParams(), edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+	c.model = c.node(external.Train, "training by "+t.Command, c.trainParams(), edge{population.Input, c.population}, edge{population.ShardsInput, c.shards}, edge{population.PartsInput, c.parts})
 	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}
 }
 

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -303,8 +303,8 @@ func target(t *experiment.Training) *training.Target {
 
 // order returns the order in which central training processes a population,
 // empty for an unknown partition, which has no population either.
-func order(p datasets.Partitioning) training.Order {
-	scheme, err := datasets.FindPartition(p)
+func order(p population.Partitioning) training.Order {
+	scheme, err := population.FindPartition(p)
 	switch {
 	case err != nil:
 		return ""
@@ -442,8 +442,8 @@ func LearningRates(e *experiment.Experiment) func(round int) (client, server flo
 // canaries and with a separate seed, and returns its last model. Otherwise equal cells share it.
 func (c *cell) reference(number int) plan.Ref {
 	apart, e := *c, *c.experiment
-	users := c.node(datasets.ReferenceUsers, fmt.Sprintf("users of reference model %d", number+1),
-		datasets.ReferenceParams{Seed: e.Seed, Model: number}, edge{datasets.BalancedInput, c.balanced})
+	users := c.node(population.ReferenceUsers, fmt.Sprintf("users of reference model %d", number+1),
+		population.ReferenceParams{Seed: e.Seed, Model: number}, edge{population.BalancedInput, c.balanced})
 	e.Seed = seeds.Stream(e.Seed, seeds.ReferenceModel, uint64(number)).Uint64()
 	if e.Training.Algorithm == experiment.External {
 		e.Seed >>= 11 // every language's JSON keeps numbers below 2^53

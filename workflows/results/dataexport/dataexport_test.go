@@ -24,6 +24,7 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
@@ -223,7 +224,7 @@ func TestCanariesStandWhereThePopulationHasThem(t *testing.T) {
 				}
 				checkCoin(t, &c)
 			}
-			var counted datasets.PartitionMetrics
+			var counted population.PartitionMetrics
 			s.metrics(t, s.populationKind(), &counted)
 			if marked != 0 || counted.ReplacedExamples == 0 || len(trained) != counted.Examples || len(at) != len(trained) {
 				t.Errorf("%d more examples marked than copies, %d examples, want %+v", marked, len(trained), counted)

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
@@ -55,7 +56,7 @@ func (c *Cell) ordinary(ctx context.Context) (int, error) {
 
 func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
 	encode := c.Plan.Nodes[c.Cell.Vocabulary.Key]
-	t := c.task(append([]tasks.Input{{Name: datasets.PartsInput, Key: encode.Key}}, encode.Inputs...)...)
+	t := c.task(append([]tasks.Input{{Name: population.PartsInput, Key: encode.Key}}, encode.Inputs...)...)
 	var users []string
 	if err := t.InputJSON(ctx, datasets.CorpusInput, datasets.UsersBlob, &users); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (c *Cell) populationTask() *tasks.Task {
 }
 
 func (c *Cell) eachTrained(ctx context.Context, row func(Trained) error) error {
-	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	population, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
 	if err != nil {
 		return err
 	}
@@ -125,11 +126,11 @@ func (c *Cell) eachTrained(ctx context.Context, row func(Trained) error) error {
 
 func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 	t := c.populationTask()
-	population, err := datasets.OpenPopulation(ctx, t, populationInput, shardsInput)
+	pop, err := population.Open(ctx, t, populationInput, shardsInput)
 	if err != nil {
 		return err
 	}
-	placed, err := datasets.ReadPlacements(ctx, t, populationInput)
+	placed, err := population.ReadPlacements(ctx, t, populationInput)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 		return err
 	}
 	copies := make([][]Place, len(placed))
-	for _, r := range population.Replacements() {
+	for _, r := range pop.Replacements() {
 		copies[r.Canary] = append(copies[r.Canary], Place{int64(r.User), int64(r.Example)})
 	}
 	for i, p := range placed {
@@ -196,7 +197,7 @@ func (c *Cell) eachReferenceOf(ctx context.Context, g audits.Group, ordinary int
 		return err
 	}
 	t := c.task(tasks.Input{Name: audits.CanariesInput, Key: node.Input(audits.CanariesInput)})
-	drawn, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	drawn, err := population.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 	if err := json.Unmarshal(chain.Part.Params, &params); err != nil {
 		return fmt.Errorf("parameters of %s: %w", chain.Part.Kind.Name, err)
 	}
-	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	population, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
 	if err != nil {
 		return err
 	}
@@ -310,7 +311,7 @@ func (c *Cell) eachDevice(ctx context.Context, row func(Device) error) error {
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	population, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/workflows/plan"
@@ -94,7 +94,7 @@ func (e *exporter) read(key storage.Key, blob string, into any) error {
 
 // vocabulary reads the vocabulary of the parts that a node reads.
 func (e *exporter) vocabulary(n *plan.Node) error {
-	parts := n.Input(datasets.PartsInput)
+	parts := n.Input(population.PartsInput)
 	if err := e.tasks.Reach(e.ctx, plan.Ref{Key: parts}); err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func (e *exporter) addCanaries(n *plan.Node) error {
 	if err := json.Unmarshal(n.Params, &e.drawn); err != nil {
 		return fmt.Errorf("parameters of %s: %w", n.Kind, err)
 	}
-	var list []datasets.Canary
-	if err := e.read(n.Key, datasets.CanariesBlob, &list); err != nil {
+	var list []population.Canary
+	if err := e.read(n.Key, population.CanariesBlob, &list); err != nil {
 		return err
 	}
 	if err := e.vocabulary(n); err != nil {
@@ -129,13 +129,13 @@ func (e *exporter) addCanaries(n *plan.Node) error {
 }
 
 // addSpace adds the canaries of a space, and references after each of their prefixes.
-func (e *exporter) addSpace(number int, space canaries.Space, list []datasets.Canary) error {
+func (e *exporter) addSpace(number int, space canaries.Space, list []population.Canary) error {
 	prefix := e.options.Prefix
 	prefix = cmp.Or(prefix, space.DefaultPrefix())
 	if prefix >= space.Words {
 		return fmt.Errorf("a prefix of %d of canaries of %d; expected something to be left", prefix, space.Words)
 	}
-	placed := make([]datasets.Placement, len(list))
+	placed := make([]population.Placement, len(list))
 	for i, c := range list {
 		placed[i].Canary = c
 	}
@@ -153,7 +153,7 @@ func (e *exporter) addSpace(number int, space canaries.Space, list []datasets.Ca
 	return nil
 }
 
-func (e *exporter) line(c *datasets.Canary, group string, prefix int) Line {
+func (e *exporter) line(c *population.Canary, group string, prefix int) Line {
 	pair := external.PairOf(e.words, c.Tokens[:prefix], c.Tokens[prefix:])
 	l := Line{
 		ID: fmt.Sprintf("canary-%d", c.Number), Kind: Canary, Group: group, Context: pair.Context, Continuation: pair.Continuation,
@@ -166,7 +166,7 @@ func (e *exporter) line(c *datasets.Canary, group string, prefix int) Line {
 }
 
 // addReferences adds the first references of a run.
-func (e *exporter) addReferences(group string, space canaries.Space, placed []datasets.Placement, prefix []int32) error {
+func (e *exporter) addReferences(group string, space canaries.Space, placed []population.Placement, prefix []int32) error {
 	if e.options.References == 0 {
 		return nil
 	}
@@ -198,8 +198,8 @@ func (e *exporter) addCoins(n *plan.Node) error {
 	}
 	e.file.Header.OneRun = &OneRun{p.KPlus, p.KMinus, p.Halvings, p.Delta, p.Confidence, p.Neighbouring, p.Unit}
 	var units []audits.Unit
-	var placed []datasets.Placement
-	if err := errors.Join(e.read(n.Key, audits.UnitsBlob, &units), e.read(n.Key, datasets.CanariesBlob, &placed), e.vocabulary(n)); err != nil {
+	var placed []population.Placement
+	if err := errors.Join(e.read(n.Key, audits.UnitsBlob, &units), e.read(n.Key, population.CanariesBlob, &placed), e.vocabulary(n)); err != nil {
 		return err
 	}
 	for i, u := range units {

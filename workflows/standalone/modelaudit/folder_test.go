@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/models/samples"
 	space "coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
 	"coalmine/tasks/pretrained/pretrainedtest"
@@ -57,11 +57,11 @@ func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 				return losses[0].Sum
 			}
 			var canaries [][]int32
-			var placed []datasets.Placement
+			var placed []population.Placement
 			for i, line := range list {
 				tokens := tokensOf(folder, folder.AfterSpace(line.Text))
 				canaries = append(canaries, tokens)
-				placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}})
+				placed = append(placed, population.Placement{Canary: population.Canary{Number: i, Tokens: tokens}})
 			}
 			references := randomsampling.Sequential{
 				Params:   &randomsampling.Params{Seed: options.Seed, References: options.References, Space: space.Space{Words: 4, Format: options.Format}, Prefix: 2, Count: 2},

@@ -45,7 +45,7 @@ import (
 	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
 	"coalmine/workflows/control"
@@ -392,7 +392,7 @@ func (a *audit) canaries(length int, group []canary) (storage.Key, error) {
 	if err != nil {
 		return storage.Key{}, err
 	}
-	blobs := map[string][]byte{datasets.CanariesBlob: data}
+	blobs := map[string][]byte{population.CanariesBlob: data}
 	if space := a.options.space(length); space.NamesWords() {
 		resolved, err := space.Resolve(a.vocabulary)
 		if err != nil {
@@ -405,10 +405,10 @@ func (a *audit) canaries(length int, group []canary) (storage.Key, error) {
 	return a.given("canaries", string(data), blobs), nil
 }
 
-func placements(group []canary) []datasets.Placement {
-	placed := make([]datasets.Placement, len(group))
+func placements(group []canary) []population.Placement {
+	placed := make([]population.Placement, len(group))
 	for i, c := range group {
-		placed[i].Canary = datasets.Canary{Number: i, Tokens: c.tokens, Words: c.words}
+		placed[i].Canary = population.Canary{Number: i, Tokens: c.tokens, Words: c.words}
 	}
 	return placed
 }

@@ -14,15 +14,15 @@ import (
 	"strings"
 	"unicode"
 
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/data/sources"
 )
 
 // Data is a source and the way in which it is read.
 type Data struct {
 	// Origin is the origin in the experiment file; SkipFaults is set if a record is faulty.
-	datasets.Origin
+	source.Origin
 	// Choices are the possible columns of the fields; nil if the form fixes the names.
 	Choices []string
 	// Alone reports that no column names a user: each text counts as a user.
@@ -62,7 +62,7 @@ func known(columns, names []string) string {
 }
 
 // Inspect finds the form of a source and the columns of users and texts, unless the origin names them.
-func Inspect(ctx context.Context, source *sources.Source, o datasets.Origin) (*Data, error) {
+func Inspect(ctx context.Context, source *sources.Source, o source.Origin) (*Data, error) {
 	form, columns, err := source.Columns(ctx, o.Form)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (d *Data) text(ctx context.Context) (string, error) {
 		}
 	}
 	if best == "" {
-		return "", &datasets.SourceError{File: d.source.Name, Err: fmt.Errorf("no column holds texts of several words in UTF-8; expected one of %s to be named by --column text=NAME", forms.Quoted(d.Choices))}
+		return "", &source.Error{File: d.source.Name, Err: fmt.Errorf("no column holds texts of several words in UTF-8; expected one of %s to be named by --column text=NAME", forms.Quoted(d.Choices))}
 	}
 	return best, nil
 }
@@ -129,10 +129,10 @@ func (d *Data) text(ctx context.Context) (string, error) {
 // wordsOf returns the mean number of words in the first values of a column; 0 if they are not
 // texts.
 func (d *Data) wordsOf(ctx context.Context, column string) (float64, error) {
-	reading := datasets.Reading{Origin: d.Origin}
+	reading := source.Reading{Origin: d.Origin}
 	reading.SkipFaults, reading.Columns.User, reading.Columns.Text = true, column, column
 	texts, words := 0, 0
-	for r, err := range d.source.Records(ctx, datasets.Limits{}, reading) {
+	for r, err := range d.source.Records(ctx, source.Limits{}, reading) {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/source"
 )
 
 // Options are the settings that the data do not determine.
@@ -142,19 +143,19 @@ func (p *Proposal) chooseLengths(ctx context.Context) error {
 			recipes = append(recipes, r)
 		}
 	}
-	facts, err := p.data.source.Survey(ctx, datasets.Limits{}, recipes)
+	facts, err := p.data.source.Survey(ctx, source.Limits{}, recipes)
 	if err != nil {
 		return err
 	}
-	source := facts[0].Source
-	if p.data.SkipFaults = source.Skipped != nil; p.data.SkipFaults && source.Skipped.Records > source.Examples {
-		return &datasets.SourceError{File: p.data.source.Name, Err: fmt.Errorf("%d of %s are at fault, the first in %s", source.Skipped.Records, readable.Count(source.Skipped.Records+source.Examples, "record"), source.Skipped.First[0])}
+	src := facts[0].Source
+	if p.data.SkipFaults = src.Skipped != nil; p.data.SkipFaults && src.Skipped.Records > src.Examples {
+		return &source.Error{File: p.data.source.Name, Err: fmt.Errorf("%d of %s are at fault, the first in %s", src.Skipped.Records, readable.Count(src.Skipped.Records+src.Examples, "record"), src.Skipped.First[0])}
 	}
 	if p.perMille > 0 {
-		p.perMille = min(p.perMille, max(1, 1000*maxTested/max(1, source.Examples)))
+		p.perMille = min(p.perMille, max(1, 1000*maxTested/max(1, src.Examples)))
 	}
 	at := 0
-	for at+1 < len(sequences) && float64(facts[at*len(vocabularies)].Source.CutExamples) > maxCut*float64(source.Examples) {
+	for at+1 < len(sequences) && float64(facts[at*len(vocabularies)].Source.CutExamples) > maxCut*float64(src.Examples) {
 		at++
 	}
 	p.sequence = sequences[at]
@@ -178,7 +179,7 @@ func (p *Proposal) chooseVocabulary(facts []datasets.Facts) {
 
 func (p *Proposal) recipe() datasets.Recipe {
 	r := datasets.Recipe{
-		Seed: p.Seed, Reading: datasets.Reading{Origin: p.data.Origin, Sequence: p.sequence}, VocabularySize: p.vocabulary,
+		Seed: p.Seed, Reading: source.Reading{Origin: p.data.Origin, Sequence: p.sequence}, VocabularySize: p.vocabulary,
 		TestFraction: float64(p.perMille) / 1000, Words: p.words,
 	}
 	if p.Percent < 100 {
@@ -208,7 +209,7 @@ func (p *Proposal) fit(ctx context.Context) error {
 }
 
 func (p *Proposal) survey(ctx context.Context) error {
-	facts, err := p.data.source.Survey(ctx, datasets.Limits{}, []datasets.Recipe{p.recipe()})
+	facts, err := p.data.source.Survey(ctx, source.Limits{}, []datasets.Recipe{p.recipe()})
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func (p *Proposal) boundVocabulary(ctx context.Context) error {
 		r.Seed += i + 1
 		recipes = append(recipes, r)
 	}
-	facts, err := p.data.source.Survey(ctx, datasets.Limits{}, recipes)
+	facts, err := p.data.source.Survey(ctx, source.Limits{}, recipes)
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (p *Proposal) boundVocabulary(ctx context.Context) error {
 // chooseCanaries chooses the number of canaries that the data have room for.
 func (p *Proposal) chooseCanaries() error {
 	fault := func(format string, args ...any) error {
-		return &datasets.SourceError{File: p.data.source.Name, Err: fmt.Errorf(format, args...)}
+		return &source.Error{File: p.data.source.Name, Err: fmt.Errorf(format, args...)}
 	}
 	trained := p.facts.Balance.Balanced
 	if p.Federated && p.facts.Source.Users == 1 {

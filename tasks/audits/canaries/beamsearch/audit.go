@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -65,7 +65,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		}
 	})
 	return canaries.Summarize(b, round, Summary, "beam search", SummaryParams{len(parts), f.BeamSearch.Width}, parts,
-		tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+		tasks.Input{Name: population.PartsInput, Key: b.Parts()})
 }
 
 func (f *Fields) States(s *audits.Setting) float64 {

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -171,16 +171,16 @@ type SummaryParams struct {
 	Width int `json:"width"`
 }
 
-// Summary joins the extractions of all canaries into an audits.Summary. datasets.PartsInput has the
+// Summary joins the extractions of all canaries into an audits.Summary. population.PartsInput has the
 // vocabulary.
 var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
 	extractions, err := audits.ReadParts[Extraction](ctx, t, ExtractionsBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
 		return audits.Summary{}, err
 	}
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return audits.Summary{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -131,7 +131,7 @@ func TestGoldenBytes(t *testing.T) {
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, beam)
 	summary := g.Run(Summary, SummaryParams{Parts: 1, Width: 3}, taskstest.In(audits.PlacementsInput, given),
-		taskstest.In(datasets.PartsInput, g.Put("parts", map[string][]byte{text.VocabularyBlob: []byte(vocabularyOf(40))})), taskstest.In(tasks.PartInput(0), beam))
+		taskstest.In(population.PartsInput, g.Put("parts", map[string][]byte{text.VocabularyBlob: []byte(vocabularyOf(40))})), taskstest.In(tasks.PartInput(0), beam))
 	taskstest.Golden(t, summary)
 	v, outcomes := auditstest.Summarized[Outcome, CanaryOutcome](t, summary)
 	var found []Extraction

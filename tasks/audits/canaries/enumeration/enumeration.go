@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 type Params struct {
@@ -77,7 +77,7 @@ type counter struct {
 }
 
 // count walks the span once for all canaries of a prefix.
-func (c *counter) count(ctx context.Context, list []datasets.Placement, group audits.Prefixed) error {
+func (c *counter) count(ctx context.Context, list []population.Placement, group audits.Prefixed) error {
 	state, err := audits.PrefixState(c.tree.Scorer(), group.Prefix)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ type Metrics struct {
 	Highest *float64 `json:"enumeration_highest_exposure,omitempty"`
 }
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
 	tallies, sequences, err := sumTallies(ctx, t, p, len(placed))
 	if err != nil {
 		return audits.Summary{}, err

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -63,10 +63,10 @@ func TestRanksEqualBruteForce(t *testing.T) {
 		choices := canaries.Space{Words: rapid.IntRange(1, 4).Draw(rt, "length")}.Choices(5)
 		word := rapid.Int32Range(text.FirstWord, vocabulary-1)
 		prefix := rapid.SliceOfN(word, 1, 1)
-		var list []datasets.Placement
+		var list []population.Placement
 		for range rapid.IntRange(1, 5).Draw(rt, "canaries") {
 			suffix := rapid.SliceOfN(word, len(choices), len(choices)).Draw(rt, "canary")
-			list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append(prefix.Draw(rt, "prefix"), suffix...)}})
+			list = append(list, population.Placement{Canary: population.Canary{Tokens: append(prefix.Draw(rt, "prefix"), suffix...)}})
 		}
 		got := tallies(t, scorer, choices, list, rapid.IntRange(1, 700).Draw(rt, "sequences a part"))
 		for i, c := range list {
@@ -84,7 +84,7 @@ func TestRanksEqualBruteForce(t *testing.T) {
 }
 
 // tallies are those of all sequences, counted in parts.
-func tallies(t testing.TB, scorer *models.Scorer, choices [][]int32, list []datasets.Placement, aPart int) []Tally {
+func tallies(t testing.TB, scorer *models.Scorer, choices [][]int32, list []population.Placement, aPart int) []Tally {
 	t.Helper()
 	s, tree := newSpace(choices), scorer.Tabulate().NewTreeScorer()
 	sums := make([]Tally, len(list))
@@ -172,9 +172,9 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 	t.Parallel()
 	for want, insertions := range map[string][]int{"3": {5, 0, 1}, "null": {0, 0, 0}} {
 		g := taskstest.NewGraph(t)
-		list := make([]datasets.Placement, len(insertions))
+		list := make([]population.Placement, len(insertions))
 		for i, n := range insertions {
-			list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: []int32{7}, Words: []string{"a"}, HeldBack: n == 0}, Insertions: n}
+			list[i] = population.Placement{Canary: population.Canary{Number: i, Tokens: []int32{7}, Words: []string{"a"}, HeldBack: n == 0}, Insertions: n}
 		}
 		given := auditstest.Canaries(t, g, list)
 		part := g.Put("part", map[string][]byte{TalliesBlob: []byte(`[{"at_most": 8}, {"at_most": 1}, {"at_most": 4}]`)})

@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/exposure"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -80,7 +80,7 @@ const shares = 4
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, n := b.Setting(), f.Natural
 	findings := b.Node(Scan, "natural secrets of the training text", ScanParams{Patterns: n.Patterns, Own: n.Own, MaxFindings: n.Most},
-		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
+		tasks.Input{Name: population.Input, Key: b.Population()}, tasks.Input{Name: population.ShardsInput, Key: b.Shards()})
 	inputs := []tasks.Input{{Name: FindingsInput, Key: findings}}
 	for share := range shares {
 		part := b.Node(Kind, fmt.Sprintf("natural secrets, share %d of %d after %d", share+1, shares, round),

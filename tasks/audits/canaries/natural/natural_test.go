@@ -21,6 +21,8 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -30,18 +32,18 @@ import (
 func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 	t.Helper()
 	content := must.Get(os.ReadFile("testdata/letters.jsonl"))(t)
-	r := datasets.Recipe{Seed: 1, Reading: datasets.Reading{Level: text.ByteLevel}, Words: 60}
+	r := datasets.Recipe{Seed: 1, Reading: source.Reading{Level: text.ByteLevel}, Words: 60}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(content)}, Reading: r.Shortest()})
 	parts := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
+	balanced := g.Run(population.Balance, r.Balance(), taskstest.In(population.PartsInput, parts))
 	drawn := g.Run(canaries.Draw, canaries.DrawParams{
 		Seed: 1, Configurations: []canaries.Configuration{{Times: 1}}, PerConfiguration: 1,
 		Space: canaries.Space{Words: 5, Alphabet: canaries.Listed, Symbols: "24", Format: "pin #"}, HeldBack: 0,
-	}, taskstest.In(datasets.PartsInput, parts))
-	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 4}, taskstest.In(datasets.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.InsertionsInput, inserted))
-	return g.Run(Scan, everything, taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, parts))
+	}, taskstest.In(population.PartsInput, parts))
+	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 4}, taskstest.In(population.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
+	pop := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.BalancedInput, balanced), taskstest.In(population.PartsInput, parts), taskstest.In(population.InsertionsInput, inserted))
+	return g.Run(Scan, everything, taskstest.In(population.Input, pop), taskstest.In(population.ShardsInput, parts))
 }
 
 var everything = ScanParams{Patterns: []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}, Own: []string{"ref-[0-9]{4}"}, MaxFindings: 100}
@@ -78,10 +80,10 @@ func TestTheScanFindsWhatTheTextHasByItself(t *testing.T) {
 		t.Errorf("metrics %+v of %d findings", m, len(found))
 	}
 	// "pin 4" is in the text; "pin 2" is not.
-	var first datasets.Canary
+	var first population.Canary
 	for _, c := range []string{"pin 4", "pin 2"} {
 		first.Tokens = tokensOf(c)
-		l := newLookedFor([]datasets.Placement{{Canary: first}})
+		l := newLookedFor([]population.Placement{{Canary: first}})
 		l.in("the canary pin 4242 stands here")
 		if there := len(l.found()) == 1; there != (c == "pin 4") {
 			t.Errorf("%q is in the data: %v", c, there)

@@ -10,8 +10,8 @@ import (
 	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -78,18 +78,18 @@ type scanner struct {
 }
 
 func (s *scanner) population(ctx context.Context, t *tasks.Task) error {
-	population, err := datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
+	pop, err := population.Open(ctx, t, population.Input, population.ShardsInput)
 	if err != nil {
 		return err
 	}
-	canaries, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
+	canaries, err := population.ReadPlacements(ctx, t, population.Input)
 	if err != nil {
 		return err
 	}
 	looked := newLookedFor(canaries)
-	replaced := population.Replacements()
-	for user := range population.Users() {
-		sentences, err := population.ReadUser(ctx, user)
+	replaced := pop.Replacements()
+	for user := range pop.Users() {
+		sentences, err := pop.ReadUser(ctx, user)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *scanner) population(ctx context.Context, t *tasks.Task) error {
 			s.sentence(user, text)
 			looked.in(text)
 		}
-		t.Progress(tasks.Progress{Done: int64(user + 1), Total: int64(population.Users())})
+		t.Progress(tasks.Progress{Done: int64(user + 1), Total: int64(pop.Users())})
 	}
 	s.metrics.CanariesInData = looked.found()
 	return nil
@@ -172,7 +172,7 @@ type canaryText struct {
 
 const longestStart = 8
 
-func newLookedFor(list []datasets.Placement) *lookedFor {
+func newLookedFor(list []population.Placement) *lookedFor {
 	l := &lookedFor{byStart: map[string][]canaryText{}, length: longestStart, seen: make([]bool, len(list))}
 	for _, c := range list {
 		l.length = min(l.length, len(c.Tokens))

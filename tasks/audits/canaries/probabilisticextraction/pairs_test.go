@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -24,7 +24,7 @@ func TestATranslationIsDrawnWithTheProbabilityOfItsTokens(t *testing.T) {
 	pair := slices.Concat(bytesOf("pin?"), []int32{text.Separator}, bytesOf("pin 12"))
 	g := taskstest.NewGraph(t)
 	model := taskstest.In(audits.ModelInput, translator(g))
-	placed := auditstest.Canaries(t, g, []datasets.Placement{{Canary: datasets.Canary{Tokens: pair, InsertedTimes: 1}, Insertions: 1}})
+	placed := auditstest.Canaries(t, g, []population.Placement{{Canary: population.Canary{Tokens: pair, InsertedTimes: 1}, Insertions: 1}})
 	node := g.Run(Kind, Params{
 		Groups: []Group{{Count: 1, Prefix: 9, Prefixes: []int{5, 9}}}, Sampling: models.Sampling{Temperature: 1}, Queries: 1000, Chance: 0.5,
 	}, model, taskstest.In(audits.PlacementsInput, placed))

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -49,7 +49,7 @@ type Metrics struct {
 	Greedy      int `json:"greedy_extractable"`
 }
 
-func summarize(ctx context.Context, t *tasks.Task, p *Params, placed []datasets.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *Params, placed []population.Placement) (audits.Summary, error) {
 	if err := p.check(placed); err != nil {
 		return audits.Summary{}, tasks.Permanent(err)
 	}
@@ -77,7 +77,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *Params, placed []datasets.
 	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{outcome.Extractable, outcome.Greedy}}, err
 }
 
-func (p *Params) check(placed []datasets.Placement) error {
+func (p *Params) check(placed []population.Placement) error {
 	if !(p.Temperature > 0) || p.TopK < 0 || !(p.Chance > 0 && p.Chance < 1) || p.Queries < 1 {
 		return fmt.Errorf("temperature %v, top_k %d, chance %v and %d queries; expected a temperature above 0, a top_k of at least 0, a chance between 0 and 1, and queries from 1", p.Temperature, p.TopK, p.Chance, p.Queries)
 	}
@@ -98,7 +98,7 @@ func (p *Params) check(placed []datasets.Placement) error {
 	return nil
 }
 
-func (g *Group) check(placed []datasets.Placement) error {
+func (g *Group) check(placed []population.Placement) error {
 	if !slices.IsSorted(g.Prefixes) || !slices.Contains(g.Prefixes, g.Prefix) || g.Prefixes[0] < 0 {
 		return fmt.Errorf("prefixes %v and prefix %d; expected them ascending, and the prefix among them", g.Prefixes, g.Prefix)
 	}
@@ -120,7 +120,7 @@ type drawn struct {
 	greedy   []bool // whether it is the most probable token, the lowest of equals
 }
 
-func (g *Group) score(scorer *models.Scorer, s models.Sampling, block []datasets.Placement) ([]drawn, error) {
+func (g *Group) score(scorer *models.Scorer, s models.Sampling, block []population.Placement) ([]drawn, error) {
 	vocabulary := scorer.Model().Config().Vocabulary
 	states, tokens := scorer.Start(len(block)), make([]int32, len(block))
 	rows, out := make([]float32, len(block)*vocabulary), make([]drawn, len(block))
@@ -180,7 +180,7 @@ func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 	return o
 }
 
-func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (Outcome, error) {
+func (p *Params) judge(placed []population.Placement, outcomes []CanaryOutcome) (Outcome, error) {
 	sampled, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extractable })
 	if err != nil {
 		return Outcome{}, err
@@ -198,7 +198,7 @@ func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (O
 }
 
 // curves groups the canaries by configuration, in order of first occurrence.
-func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, error) {
+func curves(placed []population.Placement, outcomes []CanaryOutcome) ([]Curve, error) {
 	var out []Curve
 	var of [][]CanaryOutcome
 	for i, p := range placed {

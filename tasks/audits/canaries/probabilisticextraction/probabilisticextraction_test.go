@@ -14,7 +14,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -35,13 +35,13 @@ func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Outco
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9}})
-	var list []datasets.Placement
+	var list []population.Placement
 	for i, tokens := range canaries {
-		c := datasets.Canary{Number: i, Tokens: tokens, UserProbability: "1/10", ExampleProbability: "1"}
+		c := population.Canary{Number: i, Tokens: tokens, UserProbability: "1/10", ExampleProbability: "1"}
 		if c.HeldBack = i%2 == 1; c.HeldBack {
 			c.UserProbability, c.ExampleProbability = "", ""
 		}
-		list = append(list, datasets.Placement{Canary: c, Users: 3, Insertions: 5})
+		list = append(list, population.Placement{Canary: c, Users: 3, Insertions: 5})
 	}
 	node, err := g.Try(Kind, p, taskstest.In(audits.ModelInput, model), taskstest.In(audits.PlacementsInput, auditstest.Canaries(t, g, list)))
 	if err != nil {
@@ -112,9 +112,9 @@ func TestSamplesHaveTheProbabilitiesThatAreComputed(t *testing.T) {
 	for range samples {
 		seen[fmt.Sprint(sample(t, scorer, rng, 0.7, kept))]++
 	}
-	var block []datasets.Placement
+	var block []population.Placement
 	for _, tokens := range allCanaries() {
-		block = append(block, datasets.Placement{Canary: datasets.Canary{Tokens: tokens}})
+		block = append(block, population.Placement{Canary: population.Canary{Tokens: tokens}})
 	}
 	p := params(models.Sampling{Temperature: 0.7, TopK: kept}, len(block))
 	g := &p.Groups[0]

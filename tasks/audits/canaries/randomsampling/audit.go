@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/audits/canaries/exposure"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
@@ -79,7 +79,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s := b.Setting()
 	kind, groups, label, inputs := Kind, shares(s.Canaries), fmt.Sprintf("after %d", round), audits.ByProgram(b)
 	if s.External != nil {
-		kind, groups, label, inputs = Scored, s.Canaries.Groups, "by scores", []tasks.Input{{Name: datasets.PartsInput, Key: b.Parts()}}
+		kind, groups, label, inputs = Scored, s.Canaries.Groups, "by scores", []tasks.Input{{Name: population.PartsInput, Key: b.Parts()}}
 	}
 	parts := canaries.Tasks(b, round, kind, groups, func(g audits.Group) (string, any) {
 		p := Params{

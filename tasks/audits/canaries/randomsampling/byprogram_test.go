@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/clientprograms/clientprogramstest"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
@@ -40,13 +41,13 @@ func TestAProgramsRanksAreThoseOfItsScores(t *testing.T) {
 	g, asked := taskstest.NewGraph(t), new(clientprogramstest.Runner)
 	g.Clients = asked
 	model := g.Put("model", map[string][]byte{tasks.ModelBlob: encodedModel(t, words+text.FirstWord)})
-	var placed []datasets.Placement
+	var placed []population.Placement
 	for i, tokens := range [][]int32{{4, 5, 6, 7}, {9, 30, 4, 4}, {4, 8, 8, 21}} {
-		placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}})
+		placed = append(placed, population.Placement{Canary: population.Canary{Number: i, Tokens: tokens}})
 	}
 	data := must.Get(json.Marshal(placed))(t)
 	edges := []taskstest.Edge{
-		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})),
+		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{population.CanariesBlob: data})),
 		taskstest.In(external.VocabularyInput, vocabularyNode(t, g, words)),
 	}
 	params := Params{Seed: 3, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 3}

@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -31,11 +31,11 @@ func pairModel(t *testing.T, g *taskstest.Graph, texts ...string) (model, list *
 		Kind: models.LSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 8, Units: 12, Layers: 2, Projection: models.Unprojected, Untied: true,
 		Separator: text.Separator,
 	}})
-	var placed []datasets.Placement
+	var placed []population.Placement
 	for i, content := range texts {
 		source, target, _ := strings.Cut(content, "=>")
 		pair := slices.Concat(tokensOf(source), []int32{text.Separator}, tokensOf(target))
-		placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: pair}, Insertions: 1})
+		placed = append(placed, population.Placement{Canary: population.Canary{Number: i, Tokens: pair}, Insertions: 1})
 		tokens = append(tokens, pair)
 	}
 	return model, auditstest.Canaries(t, g, placed), tokens
@@ -76,7 +76,7 @@ func TestPairsRankAsBruteForceSays(t *testing.T) {
 			must.Do(t, json.Unmarshal(node.Blob(RanksBlob), &ranks))
 			task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list))
 			scorer := must.Get(checkpoints.ReadScorer(t.Context(), task, audits.ModelInput))(t)
-			placed := must.Get(datasets.ReadPlacements(t.Context(), task, audits.CanariesInput))(t)
+			placed := must.Get(population.ReadPlacements(t.Context(), task, audits.CanariesInput))(t)
 			draws := must.Get(p.DrawReferences(t.Context(), task, text.Bytes, placed))(t)
 			var references []float64
 			for row := range draws {
@@ -106,7 +106,7 @@ func TestReferencesOfPairsHoldOneSecret(t *testing.T) {
 	p := Params{Seed: 1, References: 95, Space: bothTexts, Prefix: 4}
 	g := taskstest.NewGraph(t)
 	_, list, tokens := pairModel(t, g, "pin 12=>12 pin")
-	placed := []datasets.Placement{{Canary: datasets.Canary{Tokens: tokens[0]}}}
+	placed := []population.Placement{{Canary: population.Canary{Tokens: tokens[0]}}}
 	draws := must.Get(p.DrawReferences(t.Context(), g.Task(taskstest.In(audits.CanariesInput, list)), text.Bytes, placed))(t)
 	for row := range draws {
 		if row[0] != row[3] || row[1] != row[4] || row[2] != text.Separator {

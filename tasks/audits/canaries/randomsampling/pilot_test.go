@@ -10,7 +10,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -25,12 +25,12 @@ func TestAnEstimateRestsOnTheHitsOfAFixedPilot(t *testing.T) {
 	costs := bruteForceCosts(t, scorer, prefix, drawn)
 	ascending := slices.Sorted(slices.Values(costs[:pilot]))
 
-	var list []datasets.Placement
+	var list []population.Placement
 	var hits, ranks []int
 	for _, at := range []int{0, enough / 2, enough - 4, enough - 3, enough - 2, enough - 1, enough, enough + 1, 10 * enough, pilot - 1} {
 		limit := ascending[at]
 		words := drawn.row(slices.Index(costs, limit))
-		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: slices.Concat(prefix, words)}})
+		list = append(list, population.Placement{Canary: population.Canary{Tokens: slices.Concat(prefix, words)}})
 		hits, ranks = append(hits, atMost(ascending, limit)), append(ranks, 1+atMost(costs, limit))
 	}
 	if !slices.Contains(hits, enough) || !slices.ContainsFunc(hits, func(n int) bool { return n == enough-1 || n == enough-2 }) {

@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -96,7 +96,7 @@ func expectedStates(references, length int, exact bool) float64 {
 
 // Sampling ranks canaries under one model. It is not safe for concurrent use.
 type Sampling struct {
-	canaries []datasets.Placement
+	canaries []population.Placement
 	prefix   int
 	tables   *models.Tables
 	tree     *models.TreeScorer
@@ -105,7 +105,7 @@ type Sampling struct {
 
 // Open reads the inputs of a task of Kind. All tasks of a worker share the references.
 func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
-	placed, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	placed, err := population.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 }
 
 // newSampling takes sets in the form returned by References.nested.
-func newSampling(p *Params, placed []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
+func newSampling(p *Params, placed []population.Placement, tables *models.Tables, sets []*References) *Sampling {
 	if p.Exact {
 		sets = sets[len(sets)-1:]
 	}
@@ -208,8 +208,8 @@ func (r Rank) Exposure(references int) float64 {
 // length. Large ranks are estimated as by Rank.
 func RankAmong(ctx context.Context, tables *models.Tables, prefix, sequence []int32, references [][]int32) (Rank, error) {
 	all := &References{length: len(sequence), tokens: slices.Concat(references...)}
-	whole := datasets.Placement{Canary: datasets.Canary{Tokens: slices.Concat(prefix, sequence)}}
-	s := newSampling(&Params{Prefix: len(prefix)}, []datasets.Placement{whole}, tables, all.nested())
+	whole := population.Placement{Canary: population.Canary{Tokens: slices.Concat(prefix, sequence)}}
+	s := newSampling(&Params{Prefix: len(prefix)}, []population.Placement{whole}, tables, all.nested())
 	return s.Rank(ctx, 0)
 }
 
@@ -221,7 +221,7 @@ type SummaryParams struct {
 // Summary joins the ranks of all canaries of one checkpoint: an audits.Summary.
 var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
 	ranks, err := audits.ReadParts[Rank](ctx, t, RanksBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
 		return audits.Summary{}, err

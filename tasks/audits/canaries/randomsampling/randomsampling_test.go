@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -152,9 +152,9 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	tables := testScorer(t, 30, 5).Tabulate()
 	p := Params{References: 60_000, Space: canaries.Space{Words: 4}, Prefix: 1}
 	drawn := drawnFrom(canaries.Space{Words: 3}, 9, p.References, 26, nil)
-	var list []datasets.Placement
+	var list []population.Placement
 	for i := range count {
-		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append([]int32{text.FirstWord}, drawn.row(i)...)}})
+		list = append(list, population.Placement{Canary: population.Canary{Tokens: append([]int32{text.FirstWord}, drawn.row(i)...)}})
 	}
 	quick := newSampling(&p, list, tables, drawn.nested())
 	p.Exact = true
@@ -187,7 +187,7 @@ func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 	t.Parallel()
 	tables := testScorer(t, 30, 5).Tabulate()
 	drawn := drawnFrom(canaries.Space{Words: 3}, 9, 3000, 26, nil)
-	list := []datasets.Placement{{Canary: datasets.Canary{Tokens: append([]int32{text.FirstWord}, drawn.row(0)...)}}}
+	list := []population.Placement{{Canary: population.Canary{Tokens: append([]int32{text.FirstWord}, drawn.row(0)...)}}}
 	costs := bruteForceCosts(t, tables.Scorer(), list[0].Tokens[:1], drawn)
 	pick := func(most int, hit bool) (picked References) {
 		picked.length = drawn.length
@@ -213,12 +213,12 @@ func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 }
 
 // manyCanaries are placements whose costs are spread over those of the references.
-func manyCanaries(n, ordinary int) []datasets.Placement {
-	list, space := make([]datasets.Placement, n), canaries.Space{Words: 4}
+func manyCanaries(n, ordinary int) []population.Placement {
+	list, space := make([]population.Placement, n), canaries.Space{Words: 4}
 	for i, rng := 0, rand.New(rand.NewPCG(8, 8)); i < n; i++ {
 		tokens := make([]int32, 4)
 		space.Sampler(space.Choices(ordinary), 0)(rng, tokens)
-		list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}, Insertions: 1}
+		list[i] = population.Placement{Canary: population.Canary{Number: i, Tokens: tokens}, Insertions: 1}
 	}
 	return list
 }

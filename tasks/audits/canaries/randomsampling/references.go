@@ -13,7 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -47,13 +47,13 @@ func drawReferences(seed uint64, count, length int, excluded [][]int32, draw sam
 // DrawReferences draws the references of an audit in order: each word uniform among the possible ones at its
 // place after the prefix, except the canaries. The task has audits.CanariesInput. A sequence is valid until
 // the next.
-func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
+func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int, list []population.Placement) (iter.Seq[[]int32], error) {
 	choices, excluded, err := p.readChoices(ctx, t, ordinary, list)
 	return p.each(choices, excluded), err
 }
 
 // DrawIn draws as DrawReferences does, with a given vocabulary.
-func (p *Params) DrawIn(v *text.Vocabulary, list []datasets.Placement) (iter.Seq[[]int32], error) {
+func (p *Params) DrawIn(v *text.Vocabulary, list []population.Placement) (iter.Seq[[]int32], error) {
 	switch err := p.Check(v.Ordinary()); {
 	case err != nil:
 		return nil, err
@@ -70,7 +70,7 @@ func (p *Params) DrawIn(v *text.Vocabulary, list []datasets.Placement) (iter.Seq
 }
 
 // readChoices returns the tokens of each place of a reference, and the excluded canaries.
-func (p *Params) readChoices(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (choices, excluded [][]int32, err error) {
+func (p *Params) readChoices(ctx context.Context, t *tasks.Task, ordinary int, list []population.Placement) (choices, excluded [][]int32, err error) {
 	if choices, err = audits.SuffixChoices(ctx, t, p.Space, p.Prefix, ordinary); err != nil {
 		return nil, nil, err
 	}
@@ -95,11 +95,11 @@ func (p *Params) checkRoom(ordinary, canaries int) error {
 }
 
 // suffixes returns the suffixes of canaries that could be drawn as references.
-func suffixes(all []datasets.Placement, prefix int, choices [][]int32) [][]int32 {
-	drawn := lists.Filter(all, func(c datasets.Placement) bool {
+func suffixes(all []population.Placement, prefix int, choices [][]int32) [][]int32 {
+	drawn := lists.Filter(all, func(c population.Placement) bool {
 		return len(c.Tokens) == prefix+len(choices) && among(c.Tokens[prefix:], choices)
 	})
-	return lists.Map(drawn, func(c datasets.Placement) []int32 { return c.Tokens[prefix:] })
+	return lists.Map(drawn, func(c population.Placement) []int32 { return c.Tokens[prefix:] })
 }
 
 func among(tokens []int32, choices [][]int32) bool {
@@ -181,7 +181,7 @@ func (r *References) nested() []*References {
 }
 
 // readReferences draws the set and its pilots once for all audits of a worker.
-func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int, list []datasets.Placement) ([]*References, error) {
+func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int, list []population.Placement) ([]*References, error) {
 	choices, excluded, err := p.readChoices(ctx, t, ordinary, list)
 	if err != nil {
 		return nil, err

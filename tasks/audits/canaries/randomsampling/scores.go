@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
@@ -23,7 +23,7 @@ const sequentialBlock = 4096
 // share their references, each of which is scored once.
 type Sequential struct {
 	*Params
-	Canaries   []datasets.Placement
+	Canaries   []population.Placement
 	Vocabulary *text.Vocabulary
 	// Score returns the log-perplexities of sequences after a prefix, in nats and in their order.
 	Score func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error)
@@ -157,7 +157,7 @@ func (t *tally) rank(references int) (Rank, Interval) {
 }
 
 func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) (ranks []Rank, err error) {
-	if s.Canaries, err = datasets.ReadPlacements(ctx, t, audits.CanariesInput); err != nil {
+	if s.Canaries, err = population.ReadPlacements(ctx, t, audits.CanariesInput); err != nil {
 		return nil, err
 	}
 	ranks = make([]Rank, s.Count)
@@ -189,7 +189,7 @@ type ScoredParams struct {
 var Scored = tasks.Kind{Name: "audits/random-sampling-scores", Version: 1, Class: tasks.Compute, Command: true, Run: audits.Finds(RanksBlob, rankScored)}
 
 func rankScored(ctx context.Context, t *tasks.Task, p *ScoredParams) ([]Rank, error) {
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -57,7 +57,7 @@ func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	model := auditstest.Untrained(g, text.FirstWord+text.Bytes)
-	given := auditstest.Canaries(t, g, []datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("no 12-3.!")}}})
+	given := auditstest.Canaries(t, g, []population.Placement{{Canary: population.Canary{Tokens: tokensOf("no 12-3.!")}}})
 	rank := func(references int, space canaries.Space, prefix int) error {
 		_, err := g.Try(Kind, Params{References: references, Space: space, Prefix: prefix, Count: 1},
 			taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -42,9 +42,9 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var list []datasets.Placement
+	var list []population.Placement
 	for _, i := range []int{7, 31, 90} {
-		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append(tokensOf("is "), all[i]...)}})
+		list = append(list, population.Placement{Canary: population.Canary{Tokens: append(tokensOf("is "), all[i]...)}})
 	}
 	p := Params{Space: space, Prefix: 3, References: 4000}
 	choices := space.Choices(text.Bytes)[3:]
@@ -73,9 +73,9 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 	t.Parallel()
 	space := canaries.Space{Words: 9, Alphabet: canaries.Listed, Symbols: "oneoaktoeantnotern", SymbolBytes: 3, Format: "a # #"}
-	var list []datasets.Placement
+	var list []population.Placement
 	for _, text := range []string{"one oak", "oak one", "toe ant", "ern ern", "not not", "ant toe", "one ern", "oak oak"} {
-		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: tokensOf("a " + text)}})
+		list = append(list, population.Placement{Canary: population.Canary{Tokens: tokensOf("a " + text)}})
 	}
 	v := &text.Vocabulary{Words: append(text.Specials(), text.ByteLevel.Scheme().Symbols...)}
 	p := Params{Space: space, Prefix: 2, References: 28, Seed: 4}
@@ -108,7 +108,7 @@ func TestReferencesOfOtherWordsOfTheSameBytesAreOthers(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	model := auditstest.Untrained(g, text.FirstWord+text.Bytes)
-	given := auditstest.Canaries(t, g, []datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("ad ad")}}})
+	given := auditstest.Canaries(t, g, []population.Placement{{Canary: population.Canary{Tokens: tokensOf("ad ad")}}})
 	draw := func(symbols string) string {
 		task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 		space := canaries.Space{Words: 5, Alphabet: canaries.Listed, Symbols: symbols, SymbolBytes: 2, Format: "# #"}

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
@@ -71,7 +71,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 			parts = append(parts, tasks.Input{Name: tasks.PartInput(len(parts)), Key: f.compileSearch(b, round, g, one.Span)})
 		}
 	}
-	return canaries.Summarize(b, round, Summary, "search", SummaryParams{len(parts)}, parts, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+	return canaries.Summarize(b, round, Summary, "search", SummaryParams{len(parts)}, parts, tasks.Input{Name: population.PartsInput, Key: b.Parts()})
 }
 
 func (f *Fields) searches(g audits.Group) []audits.Group {

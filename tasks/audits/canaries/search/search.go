@@ -26,7 +26,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -105,7 +105,7 @@ func (p *Params) first(ctx context.Context, t *tasks.Task) (*Found, error) {
 }
 
 // read reads the canaries, and the model as the tree after the prefix of the first canary.
-func (p *Params) read(ctx context.Context, t *tasks.Task) (*Tree, []datasets.Placement, error) {
+func (p *Params) read(ctx context.Context, t *tasks.Task) (*Tree, []population.Placement, error) {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return nil, nil, err
@@ -121,7 +121,7 @@ func (p *Params) read(ctx context.Context, t *tasks.Task) (*Tree, []datasets.Pla
 	return tree, list, nil
 }
 
-func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.Placement) (*Tree, error) {
+func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []population.Placement) (*Tree, error) {
 	if p.GroupFirst < 0 || p.GroupFirst > p.First || p.Count < 1 || p.First+p.Count > len(list) {
 		return nil, fmt.Errorf("canaries %d to %d of a group from %d on, out of %d", p.First, p.First+p.Count-1, p.GroupFirst, len(list))
 	}
@@ -171,8 +171,8 @@ type SummaryParams struct {
 // vocabulary.
 var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return audits.Summary{}, err
 	}

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -22,7 +22,7 @@ type bench struct {
 	t               *testing.T
 	model, canaries *taskstest.Node
 	vocabulary      *taskstest.Node
-	list            []datasets.Placement
+	list            []population.Placement
 }
 
 func newBench(t *testing.T, vocabulary int, canaries ...[]int32) *bench {
@@ -35,8 +35,8 @@ func newBench(t *testing.T, vocabulary int, canaries ...[]int32) *bench {
 	}
 	b.vocabulary = b.Put("vocabulary", map[string][]byte{text.VocabularyBlob: []byte(words)})
 	for i, tokens := range canaries {
-		c := datasets.Canary{Number: i, Tokens: tokens, UserProbability: "1/10", ExampleProbability: "1"}
-		b.list = append(b.list, datasets.Placement{Canary: c, Users: 3, Insertions: 5})
+		c := population.Canary{Number: i, Tokens: tokens, UserProbability: "1/10", ExampleProbability: "1"}
+		b.list = append(b.list, population.Placement{Canary: c, Users: 3, Insertions: 5})
 	}
 	b.canaries = auditstest.Canaries(t, b.Graph, b.list)
 	return b
@@ -61,7 +61,7 @@ func (b *bench) search(p Params, limits ...int) *taskstest.Node {
 // summary joins searches, and returns the node and its outcome.
 func (b *bench) summary(parts ...*taskstest.Node) (node *taskstest.Node, v Outcome, outcomes []CanaryOutcome) {
 	b.t.Helper()
-	inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, b.canaries), taskstest.In(datasets.PartsInput, b.vocabulary)}
+	inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, b.canaries), taskstest.In(population.PartsInput, b.vocabulary)}
 	for i, p := range parts {
 		inputs = append(inputs, taskstest.In(fmt.Sprintf("part-%d", i), p))
 	}
@@ -187,7 +187,7 @@ func TestASearchForWhatIsNotThereIsRefused(t *testing.T) {
 	part := b.search(good, 1, 2)
 	broken := b.Put("broken", map[string][]byte{FoundBlob: []byte(`{"same_as": 7, "canaries": [{"tokens": [9, 11]}]}`)})
 	for _, parts := range [][]*taskstest.Node{{broken}, {part, part}} {
-		inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, b.canaries), taskstest.In(datasets.PartsInput, b.vocabulary)}
+		inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, b.canaries), taskstest.In(population.PartsInput, b.vocabulary)}
 		for i, p := range parts {
 			inputs = append(inputs, taskstest.In(fmt.Sprintf("part-%d", i), p))
 		}

@@ -23,7 +23,7 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -64,7 +64,7 @@ var Kind = tasks.Kind{Name: "audits/skew-normal", Version: 1, Class: tasks.Compu
 const EstimatesBlob = "estimates"
 
 func estimate(ctx context.Context, t *tasks.Task, p *Params) ([]Estimate, error) {
-	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	list, err := population.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func estimate(ctx context.Context, t *tasks.Task, p *Params) ([]Estimate, error)
 	return e.estimates, nil
 }
 
-func (p *Params) draw(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) ([][]int32, error) {
+func (p *Params) draw(ctx context.Context, t *tasks.Task, ordinary int, list []population.Placement) ([][]int32, error) {
 	sampling := randomsampling.Params{Seed: p.Seed, References: p.References, Space: p.Space, Prefix: p.Prefix}
 	drawn, err := sampling.DrawReferences(ctx, t, ordinary, list)
 	if err != nil {
@@ -101,7 +101,7 @@ type estimator struct {
 	*Params
 	tree       *models.TreeScorer
 	references [][]int32
-	canaries   []datasets.Placement
+	canaries   []population.Placement
 	estimates  []Estimate // by canary
 }
 
@@ -262,7 +262,7 @@ type Metrics struct {
 	Highest *float64 `json:"skew_normal_highest_exposure,omitempty"`
 }
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
 	estimates, err := audits.ReadParts[Estimate](ctx, t, EstimatesBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
 		return audits.Summary{}, err

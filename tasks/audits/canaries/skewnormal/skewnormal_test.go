@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -36,7 +36,7 @@ func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
 		tree := randomScorer(t, kind, text.FirstWord+words, 4).Tabulate().NewTreeScorer()
 		state := must.Get(audits.PrefixState(tree.Scorer(), []int32{5}))(t)
 		p := Params{Seed: 2, References: 2500, Space: canaries.Space{Words: 5}, Prefix: 1}
-		rows := must.Get(p.draw(t.Context(), nil, words, []datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 5, 6, 7, 8}}}}))(t)
+		rows := must.Get(p.draw(t.Context(), nil, words, []population.Placement{{Canary: population.Canary{Tokens: []int32{4, 5, 6, 7, 8}}}}))(t)
 		costs := must.Get(logPerplexities(t.Context(), tree, state, rows))(t)
 		for i := 0; i < len(rows); i += 31 {
 			want := must.Get(audits.LogPerplexity(tree, state, rows[i]))(t)
@@ -188,7 +188,7 @@ func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	model := auditstest.Untrained(g, 40)
-	third := datasets.Placement{Canary: datasets.Canary{Number: 2, Tokens: []int32{8, 4, 4, 5}, Words: []string{"e", "h", "g", "h"}, HeldBack: true}}
+	third := population.Placement{Canary: population.Canary{Number: 2, Tokens: []int32{8, 4, 4, 5}, Words: []string{"e", "h", "g", "h"}, HeldBack: true}}
 	given := auditstest.Canaries(t, g, append(auditstest.Pair(), third))
 	part := g.Run(Kind, Params{Seed: 1, References: 300, Bootstrap: 5, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 3},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
@@ -207,7 +207,7 @@ func TestWhatCannotBeFittedIsRefused(t *testing.T) {
 	const vocabulary = 12
 	model := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: vocabulary, Embedding: 3, Units: 4}))(t)
 	rows := [][]int32{{4, 5}, {6, 7}, {4, 5}, {5, 5}}
-	own := []datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 9, 9}}}}
+	own := []population.Placement{{Canary: population.Canary{Tokens: []int32{4, 9, 9}}}}
 	for value, want := range map[float32]string{0: "all values are equal", float32(math.NaN()): "log-perplexity of a reference"} {
 		scorer := must.Get(model.NewScorer(slices.Repeat([]float32{value}, model.Parameters())))(t)
 		e := &estimator{&Params{Prefix: 1, Bootstrap: 2}, scorer.Tabulate().NewTreeScorer(), rows, own, make([]Estimate, 1)}

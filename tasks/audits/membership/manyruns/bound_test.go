@@ -9,7 +9,7 @@ import (
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/membership/onerun"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 )
 
@@ -17,10 +17,10 @@ import (
 func bound(t *testing.T, units int) (*taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	population := g.Put("population", map[string][]byte{})
-	counts := must.Get(json.Marshal(datasets.PartitionMetrics{Counts: datasets.Counts{Users: 100}}))(t)
-	population.Metrics = counts
-	inputs := []taskstest.Edge{taskstest.In(PopulationInput, population)}
+	pop := g.Put("population", map[string][]byte{})
+	counts := must.Get(json.Marshal(population.PartitionMetrics{Counts: population.Counts{Users: 100}}))(t)
+	pop.Metrics = counts
+	inputs := []taskstest.Edge{taskstest.In(PopulationInput, pop)}
 	for run := range 30 {
 		list := make([]onerun.Unit, units)
 		list[0] = onerun.Unit{Score: float64(run)}

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/onerun"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 type Params struct {
@@ -43,7 +43,7 @@ func RunInput(run int) string { return fmt.Sprintf("run %d", run) }
 const OutcomeBlob = "many-runs"
 
 func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
-	var counts datasets.PartitionMetrics
+	var counts population.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &counts); err != nil {
 		return nil, err
 	}

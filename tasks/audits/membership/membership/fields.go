@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -91,7 +91,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p.Shares = len(inputs)
 	if has.texts {
 		p.Texts = true
-		inputs = append(inputs, tasks.Input{Name: TextsInput, Key: b.Node(Texts, "texts of users", struct{}{}, population(b)...)})
+		inputs = append(inputs, tasks.Input{Name: TextsInput, Key: b.Node(Texts, "texts of users", struct{}{}, populationInputs(b)...)})
 	}
 	for model := range p.References {
 		name := func(share int) string { return ReferenceInput(model, share) }
@@ -101,7 +101,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 }
 
 func losses(b audits.Builder, model storage.Key, p LossParams, of string, name func(share int) string) []tasks.Input {
-	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: model}}, population(b)...)
+	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: model}}, populationInputs(b)...)
 	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any {
 		share.ByToken = p.ByToken
 		p.UserShare = share
@@ -109,10 +109,10 @@ func losses(b audits.Builder, model storage.Key, p LossParams, of string, name f
 	}, inputs)
 }
 
-func population(b audits.Builder) []tasks.Input {
-	inputs := []tasks.Input{{Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+func populationInputs(b audits.Builder) []tasks.Input {
+	inputs := []tasks.Input{{Name: population.BalancedInput, Key: b.Balanced()}, {Name: population.PartsInput, Key: b.Parts()}}
 	if insertions := b.Insertions(); insertions != (storage.Key{}) {
-		inputs = append(inputs, tasks.Input{Name: datasets.InsertionsInput, Key: insertions})
+		inputs = append(inputs, tasks.Input{Name: population.InsertionsInput, Key: insertions})
 	}
 	return inputs
 }

@@ -23,7 +23,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // LossesBlob is a JSON array of UserLoss: the balanced users that train, by index, and then the held-out
@@ -159,13 +159,13 @@ func lossAlone(model *utility.UserModel, examples [][]int32) (UserLoss, error) {
 }
 
 // everyone is the balanced users that train, by index, and then the held-out ones.
-type everyone struct{ members, heldOut *datasets.Population }
+type everyone struct{ members, heldOut *population.Population }
 
 func openEveryone(ctx context.Context, t *tasks.Task) (all everyone, err error) {
-	if all.members, err = datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, false); err != nil {
+	if all.members, err = population.OpenBalanced(ctx, t, population.BalancedInput, population.PartsInput, false); err != nil {
 		return all, err
 	}
-	all.heldOut, err = datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, true)
+	all.heldOut, err = population.OpenBalanced(ctx, t, population.BalancedInput, population.PartsInput, true)
 	return all, err
 }
 
@@ -228,7 +228,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := w.refer(losses, datasets.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))); err != nil {
+		if err := w.refer(losses, population.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))); err != nil {
 			return nil, tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
 		}
 	}
@@ -277,7 +277,7 @@ func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) erro
 		}
 	}
 	drawn := lists.Make(p.References, func(model int) []bool {
-		return datasets.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))
+		return population.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))
 	})
 	references := make([]ReferenceLoss, p.References)
 	for share := range p.Shares {

@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -42,11 +43,11 @@ func newBench(t *testing.T) bench {
 	}
 	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(lines.String()))}})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Seed: 1, VocabularySize: vocabulary}, taskstest.In(datasets.CorpusInput, corpus))
-	b.balanced = b.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, b.parts))
+	b.balanced = b.Run(population.Balance, population.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(population.PartsInput, b.parts))
 	drawn := b.Run(canaries.Draw, canaries.DrawParams{
 		Seed: 1, Configurations: []canaries.Configuration{{UserProbability: "1/4", ExampleProbability: "1/2"}}, PerConfiguration: 2, Space: canaries.Space{Words: 4},
-	}, taskstest.In(datasets.PartsInput, b.parts))
-	b.insertions = b.Run(canaries.Insert, canaries.InsertParams{Seed: 1}, taskstest.In(datasets.BalancedInput, b.balanced), taskstest.In(canaries.CanariesInput, drawn))
+	}, taskstest.In(population.PartsInput, b.parts))
+	b.insertions = b.Run(canaries.Insert, canaries.InsertParams{Seed: 1}, taskstest.In(population.BalancedInput, b.balanced), taskstest.In(canaries.CanariesInput, drawn))
 	return b
 }
 
@@ -57,7 +58,7 @@ func (b bench) model(seed uint64) *taskstest.Node {
 }
 
 func (b bench) inputs(model *taskstest.Node) []taskstest.Edge {
-	return []taskstest.Edge{taskstest.In(audits.ModelInput, model), taskstest.In(datasets.BalancedInput, b.balanced), taskstest.In(datasets.PartsInput, b.parts)}
+	return []taskstest.Edge{taskstest.In(audits.ModelInput, model), taskstest.In(population.BalancedInput, b.balanced), taskstest.In(population.PartsInput, b.parts)}
 }
 
 // losses are those of all users under a model, with canaries or without.
@@ -82,11 +83,11 @@ func (b bench) measured(model *taskstest.Node, p LossParams, more ...taskstest.E
 }
 
 func (b bench) texts() *taskstest.Node {
-	return b.Run(Texts, struct{}{}, taskstest.In(datasets.BalancedInput, b.balanced), taskstest.In(datasets.PartsInput, b.parts), b.insertion())
+	return b.Run(Texts, struct{}{}, taskstest.In(population.BalancedInput, b.balanced), taskstest.In(population.PartsInput, b.parts), b.insertion())
 }
 
 func (b bench) insertion() taskstest.Edge {
-	return taskstest.In(datasets.InsertionsInput, b.insertions)
+	return taskstest.In(population.InsertionsInput, b.insertions)
 }
 
 // outcome attacks a model with some reference models.
@@ -122,7 +123,7 @@ func TestTheUsersAddUpToTheWholePart(t *testing.T) {
 	if !slices.Equal(one, many) {
 		t.Errorf("in one share %v, in eleven %v", one, many)
 	}
-	part := b.Run(utility.Part, utility.PartParams{Data: datasets.Train, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(utility.DataInput, b.parts))
+	part := b.Run(utility.Part, utility.PartParams{Data: population.Train, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(utility.DataInput, b.parts))
 	var want models.Evaluation
 	part.DecodeMetrics(&want)
 	targets, sum, members := int64(0), 0.0, 0

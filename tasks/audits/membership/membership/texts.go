@@ -16,7 +16,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
@@ -73,7 +73,7 @@ func compressed(text []byte) int64 {
 var Texts = tasks.Kind{Name: "audits/user-texts", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runTexts)}
 
 func runTexts(ctx context.Context, t *tasks.Task, _ *struct{}) error {
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 )
@@ -60,7 +60,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	if s.External != nil {
 		params := ReportParams{Replay: *f.replay(), FalseAlarm: n.FalseAlarm.Float64(), Train: *b.Step().External}
 		return b.Node(ReportAuditor, "replay of neighbours", params, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)},
-			tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+			tasks.Input{Name: population.Input, Key: b.Population()}, tasks.Input{Name: population.ShardsInput, Key: b.Shards()}, tasks.Input{Name: population.PartsInput, Key: b.Parts()})
 	}
 	return b.Node(Auditor, "replay of neighbours", Params{
 		Repeats: n.Repeats, Members: n.Members, FalseAlarm: n.FalseAlarm.Float64(), Step: b.Step(), Recipe: s.Training.Recipe,

@@ -25,7 +25,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 )
@@ -104,7 +104,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 type replayer struct {
 	task       *tasks.Task
 	runner     *tasks.Runner
-	population *datasets.Population
+	population *population.Population
 	inputs     []tasks.Input // the data, and the vocabulary of a client's program
 	network    models.Network
 	states     []*tasks.RunnerNode
@@ -145,7 +145,7 @@ func open(ctx context.Context, t *tasks.Task, asks bool) (*replayer, error) {
 		b.inputs = append(b.inputs, tasks.Input{Name: name, Key: key})
 	}
 	var err error
-	b.population, err = datasets.OpenPopulation(ctx, t, training.PopulationInput, training.ShardsInput)
+	b.population, err = population.Open(ctx, t, training.PopulationInput, training.ShardsInput)
 	return b, err
 }
 

@@ -21,6 +21,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/neighbours"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
 )
@@ -149,14 +150,14 @@ func stepsOf(t *testing.T, p *replaytest.Program, repeats int, more ...string) (
 	}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
 	parts := g.Run(datasets.Encode, datasets.Recipe{VocabularySize: 2}.Encode(), taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser}, taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := g.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, parts))
+	pop := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser}, taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
 	of := must.Get(json.Marshal(p))(t)
 	result := must.Get(json.Marshal(external.Result{Model: "out/model", Step: fmt.Sprintf("'%s' %s '%s' %s", os.Args[0], serve, of, strings.Join(more, " "))}))(t)
 	trained := g.Put("trained", map[string][]byte{external.ResultBlob: result})
 	n, err := g.Try(neighbours.ReportAuditor, neighbours.ReportParams{
 		Replay: external.Replay{Repeats: repeats}, FalseAlarm: 1e-4, Train: external.TrainParams{Seed: p.Seed, Command: "./train", Rounds: 50},
-	}, taskstest.In(audits.ModelInput, trained), taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, parts), taskstest.In(datasets.PartsInput, parts))
+	}, taskstest.In(audits.ModelInput, trained), taskstest.In(population.Input, pop), taskstest.In(population.ShardsInput, parts), taskstest.In(population.PartsInput, parts))
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
@@ -115,7 +115,7 @@ func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
 }
 
 // scored returns the units, their canaries if they are texts, and their scores.
-func (p *BoundParams) scored(ctx context.Context, t *tasks.Task) (units []audits.Unit, carried []datasets.Canary, scores []float64, err error) {
+func (p *BoundParams) scored(ctx context.Context, t *tasks.Task) (units []audits.Unit, carried []population.Canary, scores []float64, err error) {
 	if p.Vectors != nil {
 		scores, err = p.Vectors.scores(ctx, t)
 		return p.Vectors.units(), nil, scores, err
@@ -210,12 +210,12 @@ func coinsOf(units []audits.Unit) []bool {
 
 // scores returns the log-probabilities of canaries, as whole sequences after Begin and in nats, under the
 // trained model, minus those under the initial model unless plain.
-func (p *BoundParams) scores(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error) {
-	sequences := lists.Map(list, func(c datasets.Canary) []int32 { return c.Tokens })
+func (p *BoundParams) scores(ctx context.Context, t *tasks.Task, list []population.Canary) ([]float64, error) {
+	sequences := lists.Map(list, func(c population.Canary) []int32 { return c.Tokens })
 	inputs := map[external.ModelChoice]string{external.Trained: audits.ModelInput, external.Initial: InitialInput}
 	switch {
 	case p.Model != nil:
-		vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+		vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -71,14 +71,14 @@ func auditMadeUp(t *testing.T, params BoundParams) Outcome {
 	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9}
 	initial := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: config})
 	trained := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: config})
-	var list []datasets.Placement
+	var list []population.Placement
 	var units []audits.Unit
 	for i := range 16 {
-		list = append(list, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: []int32{int32(4 + i), 30, int32(39 - i)}}})
+		list = append(list, population.Placement{Canary: population.Canary{Number: i, Tokens: []int32{int32(4 + i), 30, int32(39 - i)}}})
 		units = append(units, audits.Unit{Canary: i, User: i, Example: -1, Included: i%2 == 0})
 	}
 	blobs := map[string][]byte{}
-	for name, v := range map[string]any{datasets.CanariesBlob: list, audits.UnitsBlob: units} {
+	for name, v := range map[string]any{population.CanariesBlob: list, audits.UnitsBlob: units} {
 		data := must.Get(json.Marshal(v))(t)
 		blobs[name] = data
 	}
@@ -100,7 +100,7 @@ func TestGoldenBound(t *testing.T) {
 
 func TestTheNullIsTheTrainingOverThePopulation(t *testing.T) {
 	t.Parallel()
-	counts := datasets.PartitionMetrics{Counts: datasets.Counts{Users: 300, Examples: 900}}
+	counts := population.PartitionMetrics{Counts: population.Counts{Users: 300, Examples: 900}}
 	p := BoundParams{Delta: 1e-5, Unit: "user"}
 	claimed := audits.Training{Recipe: privacy.Recipe{Cohort: 10, Rounds: 7, NoiseMultiplier: 2, Sampling: privacy.Poisson}}
 	if r := NewNull(&claimed).Recipe(p.Delta, p.Unit, counts); r.Population != 300 || r.Sampling != privacy.Poisson || r.NoiseMultiplier != 2 || r.Delta != 1e-5 {

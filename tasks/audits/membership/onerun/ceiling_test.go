@@ -8,7 +8,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // 750 guesses about 1,000 canaries of a training through 59,600 records once, of epsilon 8. By SciPy the best
@@ -19,7 +19,7 @@ func TestCeilingsFallWithTheSightOfTheAttacker(t *testing.T) {
 		KPlus: 375, KMinus: 375, Delta: 1e-5, Confidence: 0.95, Neighbouring: privacy.ReplaceOne, Unit: "record",
 		Null: &Null{Cohort: 500, Rounds: 118, Sampling: privacy.Shuffled, NoiseMultiplier: 1.2, Records: true},
 	}
-	counts := datasets.PartitionMetrics{Counts: datasets.Counts{Users: 2000, Examples: 59_600}}
+	counts := population.PartitionMetrics{Counts: population.Counts{Users: 2000, Examples: 59_600}}
 	got, err := p.ceilings(1000, counts)
 	if err != nil || len(got) != 3 {
 		t.Fatalf("ceilings %+v (%v)", got, err)

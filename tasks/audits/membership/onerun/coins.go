@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -83,21 +83,21 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	pop, err := population.Open(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
 		return err
 	}
-	list, err := datasets.ReadPlacements(ctx, t, PopulationInput)
+	list, err := population.ReadPlacements(ctx, t, PopulationInput)
 	if err != nil {
 		return err
 	}
-	d := design{params: p, population: population, first: len(list)}
+	d := design{params: p, population: pop, first: len(list)}
 	if p.Design == LearnedWords {
-		if err := t.InputJSON(ctx, LearnedInput, datasets.CanariesBlob, &d.learned); err != nil {
+		if err := t.InputJSON(ctx, LearnedInput, population.CanariesBlob, &d.learned); err != nil {
 			return err
 		}
 	}
@@ -112,13 +112,13 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 
 type design struct {
 	params     *CoinsParams
-	population *datasets.Population
+	population *population.Population
 	first      int // number of the first canary
 	learned    [][]int32
-	canaries   []datasets.Placement
+	canaries   []population.Placement
 	units      []audits.Unit
-	extents    []datasets.Extent
-	overlay    datasets.Overlay
+	extents    []population.Extent
+	overlay    population.Overlay
 }
 
 func (d *design) draw(v *text.Vocabulary) error {
@@ -141,7 +141,7 @@ func (d *design) draw(v *text.Vocabulary) error {
 	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
 	seen := map[string]bool{}
 	for i := range p.Canaries {
-		c := datasets.Canary{Number: d.first + i}
+		c := population.Canary{Number: d.first + i}
 		if p.Design == LearnedWords {
 			c.Tokens = d.learned[i]
 		} else {
@@ -154,7 +154,7 @@ func (d *design) draw(v *text.Vocabulary) error {
 		if p.Unit == RecordUnit {
 			u.Example = places.IntN(d.population.Examples(u.User))
 		}
-		d.canaries, d.units = append(d.canaries, datasets.Placement{Canary: c}), append(d.units, u)
+		d.canaries, d.units = append(d.canaries, population.Placement{Canary: c}), append(d.units, u)
 	}
 	return nil
 }
@@ -196,11 +196,11 @@ func (d *design) layOut(ctx context.Context) error {
 			}
 		case u.Included:
 			for example := range e.Examples {
-				d.overlay = append(d.overlay, datasets.Replacement{User: u.User, Example: example, Canary: u.Canary})
+				d.overlay = append(d.overlay, population.Replacement{User: u.User, Example: example, Canary: u.Canary})
 			}
 			e.Words = e.Examples * d.params.Words
 		case d.params.Neighbouring != privacy.ReplaceOne:
-			*e = datasets.Extent{Offset: e.Offset}
+			*e = population.Extent{Offset: e.Offset}
 		}
 		if u.Included {
 			d.canaries[i].Users = 1
@@ -210,24 +210,24 @@ func (d *design) layOut(ctx context.Context) error {
 	return nil
 }
 
-func (d *design) replaceRecord(ctx context.Context, u audits.Unit, e *datasets.Extent) error {
+func (d *design) replaceRecord(ctx context.Context, u audits.Unit, e *population.Extent) error {
 	sentences, err := d.population.ReadUser(ctx, u.User)
 	if err != nil {
 		return err
 	}
 	e.Words += d.params.Words - text.WordsOf(sentences[u.Example])
-	d.overlay = append(d.overlay, datasets.Replacement{User: u.User, Example: u.Example, Canary: u.Canary})
+	d.overlay = append(d.overlay, population.Replacement{User: u.User, Example: u.Example, Canary: u.Canary})
 	return nil
 }
 
-func (d *design) write(ctx context.Context, t *tasks.Task, list []datasets.Placement) error {
+func (d *design) write(ctx context.Context, t *tasks.Task, list []population.Placement) error {
 	if err := t.PutJSON(ctx, audits.UnitsBlob, d.units); err != nil {
 		return err
 	}
-	var before datasets.PartitionMetrics
+	var before population.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &before); err != nil {
 		return err
 	}
 	index := d.population.Index().WithExtents(d.extents)
-	return datasets.WritePopulation(ctx, t, index, list, d.overlay, before.DiscardedExamples)
+	return population.Write(ctx, t, index, list, d.overlay, before.DiscardedExamples)
 }

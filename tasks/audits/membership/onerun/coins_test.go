@@ -17,16 +17,17 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // audited is a population with the coins of a one-run audit in it.
 type audited struct {
-	before, after *datasets.Population
+	before, after *population.Population
 	node          *taskstest.Node
 	units         []audits.Unit
-	metrics       datasets.PartitionMetrics
+	metrics       population.PartitionMetrics
 }
 
 // bench is a by-user population with some canaries of the usual kind.
@@ -43,11 +44,11 @@ func newBench(t *testing.T) *bench {
 	drawn := g.Run(canaries.Draw, canaries.DrawParams{
 		Seed: 2, Configurations: []canaries.Configuration{{UserProbability: "1/20", ExampleProbability: "1/2"}},
 		PerConfiguration: 3, Space: canaries.Space{Words: 5}, HeldBack: 1,
-	}, taskstest.In(datasets.PartsInput, parts))
+	}, taskstest.In(population.PartsInput, parts))
 	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 2},
-		taskstest.In(datasets.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.InsertionsInput, inserted))
+		taskstest.In(population.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
+	population := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced), taskstest.In(population.InsertionsInput, inserted))
 	return &bench{g, t, parts, population}
 }
 
@@ -65,17 +66,17 @@ func balancedUsers(g *taskstest.Graph) (parts, balanced *taskstest.Node) {
 	r := datasets.Recipe{Seed: 5, VocabularySize: 80, TestFraction: 0.2, Words: 40}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(source.String()))}})
 	parts = g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
-	return parts, g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
+	return parts, g.Run(population.Balance, r.Balance(), taskstest.In(population.PartsInput, parts))
 }
 
 func (b *bench) try(p CoinsParams) (*taskstest.Node, error) {
 	b.t.Helper()
-	return b.Try(Coins, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
+	return b.Try(Coins, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts), taskstest.In(population.PartsInput, b.parts))
 }
 
-func (b *bench) open(node *taskstest.Node) *datasets.Population {
+func (b *bench) open(node *taskstest.Node) *population.Population {
 	b.t.Helper()
-	return must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", node), taskstest.In("s", b.parts)), "p", "s"))(b.t)
+	return must.Get(population.Open(b.t.Context(), b.Task(taskstest.In("p", node), taskstest.In("s", b.parts)), "p", "s"))(b.t)
 }
 
 func (b *bench) run(p CoinsParams) audited {
@@ -87,7 +88,7 @@ func (b *bench) run(p CoinsParams) audited {
 	return out
 }
 
-func (b *bench) sentences(p *datasets.Population, user int) [][]int32 {
+func (b *bench) sentences(p *population.Population, user int) [][]int32 {
 	b.t.Helper()
 	return must.Get(p.ReadUser(b.t.Context(), user))(b.t)
 }

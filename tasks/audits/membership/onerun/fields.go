@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Fields of the audit block.
@@ -218,7 +218,7 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 		return b.Population()
 	}
 	params := f.OneRun.coins(b.Setting())
-	inputs := []tasks.Input{{Name: PopulationInput, Key: b.Population()}, {Name: ShardsInput, Key: b.Shards()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+	inputs := []tasks.Input{{Name: PopulationInput, Key: b.Population()}, {Name: ShardsInput, Key: b.Shards()}, {Name: population.PartsInput, Key: b.Parts()}}
 	if params.Design == LearnedWords {
 		learned := b.Node(Learned, "learned canaries of the one-run audit", LearnedParams{Seed: params.Seed, Canaries: params.Canaries, Space: params.Space, Passes: learnedPasses},
 			append(inputs, tasks.Input{Name: InitialInput, Key: b.Initial()})...)
@@ -240,7 +240,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	units := tasks.Input{Name: UnitsInput, Key: b.Planted(f)}
 	if s.External != nil {
 		params.Model, params.Plain = s.External, o.PlainLoss
-		return b.Node(Scored, "one-run audit by scores", params, model, units, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+		return b.Node(Scored, "one-run audit by scores", params, model, units, tasks.Input{Name: population.PartsInput, Key: b.Parts()})
 	}
 	joined := f.joined(b)
 	if o.TradeOff {

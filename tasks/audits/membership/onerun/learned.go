@@ -13,7 +13,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/text"
 )
 
 // Learned exchanges words of canaries until their gradients at the initial model hardly overlap. A canary is
@@ -69,11 +70,11 @@ const (
 )
 
 func runLearned(ctx context.Context, t *tasks.Task, p *LearnedParams) error {
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	pop, err := population.Open(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
 		return err
 	}
@@ -82,10 +83,10 @@ func runLearned(ctx context.Context, t *tasks.Task, p *LearnedParams) error {
 		return err
 	}
 	l := newLearning(p, model)
-	if err := l.begin(vocabulary.Ordinary(), population.Index().Sequence); err != nil {
+	if err := l.begin(vocabulary.Ordinary(), pop.Index().Sequence); err != nil {
 		return tasks.Permanent(err)
 	}
-	if err := l.avoid(ctx, population); err != nil {
+	if err := l.avoid(ctx, pop); err != nil {
 		return err
 	}
 	metrics := LearnedMetrics{Before: l.overlap()}
@@ -102,7 +103,7 @@ func runLearned(ctx context.Context, t *tasks.Task, p *LearnedParams) error {
 		}
 	}
 	metrics.After = l.overlap()
-	if err := t.PutJSON(ctx, datasets.CanariesBlob, l.canaries); err != nil {
+	if err := t.PutJSON(ctx, population.CanariesBlob, l.canaries); err != nil {
 		return err
 	}
 	return t.SetMetrics(metrics)
@@ -161,18 +162,18 @@ func (l *learning) begin(ordinary, longest int) error {
 
 // sentence returns a canary as an example of a user.
 func (l *learning) sentence(tokens []int32) []int32 {
-	s := append([]int32{datasets.Begin}, tokens...)
+	s := append([]int32{text.Begin}, tokens...)
 	if len(tokens) < l.longest {
-		s = append(s, datasets.End)
+		s = append(s, text.End)
 	}
 	return s
 }
 
 // avoid sketches the gradients of users: all, or learnedUsers of them, drawn.
-func (l *learning) avoid(ctx context.Context, population *datasets.Population) error {
-	users := seeds.Stream(l.params.Seed, seeds.LearnedCanaries, 2).Perm(population.Users())
+func (l *learning) avoid(ctx context.Context, pop *population.Population) error {
+	users := seeds.Stream(l.params.Seed, seeds.LearnedCanaries, 2).Perm(pop.Users())
 	for _, u := range users[:min(len(users), learnedUsers)] {
-		sentences, err := population.ReadUser(ctx, u)
+		sentences, err := pop.ReadUser(ctx, u)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -25,7 +26,7 @@ func (b *bench) learn(p LearnedParams) (initial, learned *taskstest.Node, err er
 	b.t.Helper()
 	initial = b.Run(training.Initial, training.InitialParams{Seed: 4, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: 84, Embedding: 64, Units: 8}})
 	learned, err = b.Try(Learned, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts),
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(InitialInput, initial))
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(InitialInput, initial))
 	return initial, learned, err
 }
 
@@ -43,9 +44,9 @@ func TestLearnedCanariesOverlapLessThanOwnWords(t *testing.T) {
 	var metrics LearnedMetrics
 	node.DecodeMetrics(&metrics)
 	var learned, own [][]int32
-	must.Do(t, json.Unmarshal(node.Blob(datasets.CanariesBlob), &learned))
+	must.Do(t, json.Unmarshal(node.Blob(population.CanariesBlob), &learned))
 	for i := range learned {
-		own = append(own, slices.Repeat([]int32{int32(datasets.FirstWord + 79 - i)}, 4))
+		own = append(own, slices.Repeat([]int32{int32(text.FirstWord + 79 - i)}, 4))
 	}
 	before, after := b.overlap(initial, own), b.overlap(initial, learned)
 	if math.Abs(before-metrics.Before) > 0.1 || math.Abs(after-metrics.After) > 0.1 {
@@ -69,7 +70,7 @@ func (b *bench) overlap(initial *taskstest.Node, list [][]int32) float64 {
 		units = append(units, g)
 	}
 	for _, tokens := range list {
-		add([][]int32{slices.Concat([]int32{datasets.Begin}, tokens, []int32{datasets.End})})
+		add([][]int32{slices.Concat([]int32{text.Begin}, tokens, []int32{text.End})})
 	}
 	population := b.open(b.population)
 	for _, u := range seeds.Stream(3, seeds.LearnedCanaries, 2).Perm(population.Users())[:learnedUsers] {
@@ -96,13 +97,13 @@ func TestCoinsInsertLearnedCanaries(t *testing.T) {
 	p := replaceUsers(12)
 	p.Design = LearnedWords
 	coins := must.Get(b.Try(Coins, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts),
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(LearnedInput, node)))(t)
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(LearnedInput, node)))(t)
 	var learned [][]int32
-	must.Do(t, json.Unmarshal(node.Blob(datasets.CanariesBlob), &learned))
+	must.Do(t, json.Unmarshal(node.Blob(population.CanariesBlob), &learned))
 	after, seen := b.open(coins), map[string]bool{}
 	for i, u := range b.run(replaceUsers(12)).units {
 		seen[fmt.Sprint(learned[i])] = true
-		if want := slices.Concat([]int32{datasets.Begin}, learned[i], []int32{datasets.End}); u.Included && !slices.Equal(b.sentences(after, u.User)[0], want) {
+		if want := slices.Concat([]int32{text.Begin}, learned[i], []int32{text.End}); u.Included && !slices.Equal(b.sentences(after, u.User)[0], want) {
 			t.Errorf("user %d has %v, want %v", u.User, b.sentences(after, u.User)[0], want)
 		}
 	}

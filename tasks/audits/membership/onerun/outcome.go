@@ -14,7 +14,7 @@ import (
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -272,7 +272,7 @@ func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
 	if s.Data == nil {
 		return nil
 	}
-	recipe := NewNull(&s.Training).Recipe(o.Delta, s.Training.Unit, datasets.PartitionMetrics{Counts: datasets.Counts{Users: s.Data.Users, Examples: s.Data.Examples}})
+	recipe := NewNull(&s.Training).Recipe(o.Delta, s.Training.Unit, population.PartitionMetrics{Counts: population.Counts{Users: s.Data.Users, Examples: s.Data.Examples}})
 	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: limit, Delta: o.Delta})
 	if err != nil { // no noise in the searched range has an epsilon this small
 		return empirical.GaussianCurve(0)

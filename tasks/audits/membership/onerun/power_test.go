@@ -10,7 +10,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // The power of each bound equals the share found in 200 audits of drawn scores, of text and of vectors, by the
@@ -78,7 +78,7 @@ func drawing(canaries int, shift float64) func() ([]audits.Unit, []float64) {
 // numbers of right guesses.
 func judged(t *testing.T, p *BoundParams, limits []float64, users int) func([]audits.Unit, []float64) [2]bool {
 	t.Helper()
-	counts := datasets.PartitionMetrics{Counts: datasets.Counts{Users: users}}
+	counts := population.PartitionMetrics{Counts: population.Counts{Users: users}}
 	known := map[[2]int]bool{}
 	return func(units []audits.Unit, scores []float64) [2]bool {
 		t.Helper()

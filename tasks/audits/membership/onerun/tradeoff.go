@@ -14,7 +14,7 @@ import (
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // Null is the training as its privacy is accounted, for all requested rounds. A training that ended earlier
@@ -53,7 +53,7 @@ func (n *Null) sampled() bool {
 	return n.Sampling == privacy.FixedSize || n.Sampling == privacy.Poisson
 }
 
-func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts datasets.PartitionMetrics, err error) {
+func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts population.PartitionMetrics, err error) {
 	input := UnitsInput
 	if n.Joined {
 		input = PopulationInput
@@ -63,7 +63,7 @@ func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts datasets.P
 }
 
 // Recipe is the recipe of the null over a population.
-func (n *Null) Recipe(delta float64, unit string, counts datasets.PartitionMetrics) privacy.Recipe {
+func (n *Null) Recipe(delta float64, unit string, counts population.PartitionMetrics) privacy.Recipe {
 	population := counts.Users
 	if n.Records {
 		population = counts.Examples
@@ -116,7 +116,7 @@ type TradeOff struct {
 	EpsilonLargest privacy.Epsilon `json:"epsilon_largest,omitempty"`
 }
 
-func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datasets.PartitionMetrics) (*TradeOff, error) {
+func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts population.PartitionMetrics) (*TradeOff, error) {
 	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
 	var outcomes []empirical.Outcome
 	for _, k := range p.choices() {
@@ -146,7 +146,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 	return v, nil
 }
 
-func (p *BoundParams) compare(v *Outcome, counts datasets.PartitionMetrics) error {
+func (p *BoundParams) compare(v *Outcome, counts population.PartitionMetrics) error {
 	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
 	if recipe.NoiseMultiplier == 0 {
 		return nil
@@ -213,7 +213,7 @@ func (p *BoundParams) attackers(recipe privacy.Recipe) (names []Attacker, curves
 }
 
 // ceilings returns the ceilings of a training that claims noise, for the numbers of guesses of the file.
-func (p *BoundParams) ceilings(units int, counts datasets.PartitionMetrics) ([]Ceiling, error) {
+func (p *BoundParams) ceilings(units int, counts population.PartitionMetrics) ([]Ceiling, error) {
 	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
 	if recipe.NoiseMultiplier == 0 {
 		return nil, nil

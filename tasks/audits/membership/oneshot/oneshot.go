@@ -21,7 +21,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 )
 
@@ -51,27 +51,27 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	if err := handOn(); err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, PopulationInput)
+	pop, err := population.Open(ctx, t, PopulationInput, PopulationInput)
 	if err != nil {
 		return err
 	}
-	list, err := datasets.ReadPlacements(ctx, t, PopulationInput)
+	list, err := population.ReadPlacements(ctx, t, PopulationInput)
 	if err != nil {
 		return err
 	}
-	var before datasets.PartitionMetrics
+	var before population.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &before); err != nil {
 		return err
 	}
-	return datasets.WritePopulation(ctx, t, extended(population.Index(), p.Clients), list, population.Replacements(), before.DiscardedExamples)
+	return population.Write(ctx, t, extended(pop.Index(), p.Clients), list, pop.Replacements(), before.DiscardedExamples)
 }
 
-func extended(index *datasets.Index, users int) *datasets.Index {
-	end := datasets.Extent{}
+func extended(index *population.Index, users int) *population.Index {
+	end := population.Extent{}
 	if n := len(index.Extents); n > 0 {
 		end.Offset = index.Extents[n-1].Offset + index.Extents[n-1].Length
 	}
-	return index.WithExtents(slices.Concat(index.Extents, slices.Repeat([]datasets.Extent{end}, users)))
+	return index.WithExtents(slices.Concat(index.Extents, slices.Repeat([]population.Extent{end}, users)))
 }
 
 type EstimateParams struct {

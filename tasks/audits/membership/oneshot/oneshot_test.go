@@ -14,35 +14,36 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
 
 // population is one of some users.
-func population(t *testing.T) (g *taskstest.Graph, parts, population *taskstest.Node) {
+func partitioned(t *testing.T) (g *taskstest.Graph, parts, pop *taskstest.Node) {
 	t.Helper()
 	g = taskstest.NewGraph(t)
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(taskstest.Text(200))}})
 	parts = g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 30}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, parts))
-	population = g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
-	return g, parts, population
+	balanced := g.Run(population.Balance, population.BalanceParams{Words: 60}, taskstest.In(population.PartsInput, parts))
+	pop = g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
+	return g, parts, pop
 }
 
 func TestCanaryClientsAreUsersWithoutData(t *testing.T) {
 	t.Parallel()
-	g, parts, before := population(t)
+	g, parts, before := partitioned(t)
 	after := g.Run(Clients, ClientsParams{Clients: 7}, taskstest.In(PopulationInput, before))
 	taskstest.Golden(t, after)
-	open := func(n *taskstest.Node) *datasets.Population {
-		return must.Get(datasets.OpenPopulation(t.Context(), g.Task(taskstest.In("p", n), taskstest.In("s", parts)), "p", "s"))(t)
+	open := func(n *taskstest.Node) *population.Population {
+		return must.Get(population.Open(t.Context(), g.Task(taskstest.In("p", n), taskstest.In("s", parts)), "p", "s"))(t)
 	}
 	old, extended := open(before), open(after)
 	if extended.Users() != old.Users()+7 || extended.Records() != old.Records() {
 		t.Fatalf("%d users with %d records, and %d with %d before", extended.Users(), extended.Records(), old.Users(), old.Records())
 	}
-	var counts datasets.PartitionMetrics
+	var counts population.PartitionMetrics
 	after.DecodeMetrics(&counts)
 	if counts.Users != extended.Users() {
 		t.Errorf("cohorts are drawn from %d users, and %d are accounted for", extended.Users(), counts.Users)
@@ -57,10 +58,10 @@ func TestCanaryClientsAreUsersWithoutData(t *testing.T) {
 
 func TestTheCoinsOfAnotherAuditAreHandedOn(t *testing.T) {
 	t.Parallel()
-	g, _, before := population(t)
+	g, _, before := partitioned(t)
 	coins := []byte(`[{"canary":0,"user":1,"example":-1,"included":true}]`)
 	blobs := map[string][]byte{audits.UnitsBlob: coins}
-	for _, name := range []string{datasets.PopulationIndexBlob, datasets.CanariesBlob, datasets.OverlayBlob} {
+	for _, name := range []string{population.MembersIndexBlob, population.CanariesBlob, population.OverlayBlob} {
 		blobs[name] = before.Blob(name)
 	}
 	planted := g.Put("planted", blobs)
@@ -77,7 +78,7 @@ func TestTheCoinsOfAnotherAuditAreHandedOn(t *testing.T) {
 
 func TestAPopulationNeedsAClientMore(t *testing.T) {
 	t.Parallel()
-	g, _, before := population(t)
+	g, _, before := partitioned(t)
 	if _, err := g.Try(Clients, ClientsParams{}, taskstest.In(PopulationInput, before)); !tasks.IsPermanent(err) {
 		t.Errorf("got %v, want a permanent error", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/selection"
 )
 
@@ -64,12 +64,12 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 
 // open opens the training part, datasets.PopulationInput and datasets.ShardsInput, or the test part,
 // datasets.PartsInput.
-func open(ctx context.Context, t *tasks.Task, part Part) (*datasets.Population, error) {
+func open(ctx context.Context, t *tasks.Task, part Part) (*population.Population, error) {
 	switch part {
 	case Train:
-		return datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
+		return population.Open(ctx, t, population.Input, population.ShardsInput)
 	case Test:
-		return datasets.OpenPart(ctx, t, datasets.PartsInput, datasets.Test)
+		return population.OpenPart(ctx, t, population.PartsInput, population.Test)
 	}
 	return nil, tasks.Permanent(fmt.Errorf("part %q of the users' examples; expected one of %v", part, part.Choices()))
 }

@@ -16,6 +16,9 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/taskstest"
@@ -28,21 +31,21 @@ type bench struct {
 	parts, population, model *taskstest.Node
 }
 
-func newBench(t *testing.T, lines string, reading datasets.Reading, vocabulary int, model models.Config) bench {
+func newBench(t *testing.T, lines string, reading source.Reading, vocabulary int, model models.Config) bench {
 	t.Helper()
 	b := bench{Graph: taskstest.NewGraph(t)}
 	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(lines))}, Reading: reading})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Seed: 1, Level: reading.Level, VocabularySize: vocabulary, TestFraction: 0.4}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
-	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := b.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, b.parts))
+	b.population = b.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, b.parts), taskstest.In(population.BalancedInput, balanced))
 	b.model = b.Run(training.Initial, training.InitialParams{Seed: 2, Model: model})
 	return b
 }
 
-func images(t *testing.T) bench {
+func ofImages(t *testing.T) bench {
 	t.Helper()
-	shape := datasets.Image{Width: 18, Height: 18, Channels: 1, Classes: 3}
+	shape := images.Shape{Width: 18, Height: 18, Channels: 1, Classes: 3}
 	rng := rand.New(rand.NewPCG(1, 0))
 	var lines strings.Builder
 	for range 120 {
@@ -52,7 +55,7 @@ func images(t *testing.T) bench {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", rng.IntN(9), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
 	}
-	return newBench(t, lines.String(), datasets.Reading{Level: text.ImageLevel, Image: shape}, 0,
+	return newBench(t, lines.String(), source.Reading{Level: text.ImageLevel, Image: shape}, 0,
 		models.Config{Kind: models.CNN, Image: models.Image{ImageShape: models.ImageShape(shape)}})
 }
 
@@ -66,15 +69,15 @@ func texts(t *testing.T) bench {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","text":%q}`+"\n", i%9, strings.Join(words, " "))
 	}
-	return newBench(t, lines.String(), datasets.Reading{}, 20, models.Config{Kind: models.CIFGLSTM, Vocabulary: 20 + text.FirstWord, Embedding: 5, Units: 7})
+	return newBench(t, lines.String(), source.Reading{}, 20, models.Config{Kind: models.CIFGLSTM, Vocabulary: 20 + text.FirstWord, Embedding: 5, Units: 7})
 }
 
 func (b bench) part(p Params) *taskstest.Node {
 	edges := []taskstest.Edge{taskstest.In(audits.ModelInput, b.model)}
 	if p.Part == Test {
-		edges = append(edges, taskstest.In(datasets.PartsInput, b.parts))
+		edges = append(edges, taskstest.In(population.PartsInput, b.parts))
 	} else {
-		edges = append(edges, taskstest.In(datasets.PopulationInput, b.population), taskstest.In(datasets.ShardsInput, b.parts))
+		edges = append(edges, taskstest.In(population.Input, b.population), taskstest.In(population.ShardsInput, b.parts))
 	}
 	return b.Run(Kind, p, edges...)
 }
@@ -92,8 +95,8 @@ func (b bench) measure(part Part, shares int) Outcome {
 // The users' sums equal the utility audit's numbers over all of them.
 func TestTheUsersAddUpToTheUtility(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]bench{"images": images(t), "texts": texts(t)} {
-		part := b.Run(utility.Part, utility.PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(audits.ModelInput, b.model), taskstest.In(utility.DataInput, b.parts))
+	for name, b := range map[string]bench{"images": ofImages(t), "texts": texts(t)} {
+		part := b.Run(utility.Part, utility.PartParams{Data: population.Test, Shares: 1}, taskstest.In(audits.ModelInput, b.model), taskstest.In(utility.DataInput, b.parts))
 		var want models.Evaluation
 		part.DecodeMetrics(&want)
 		v := b.measure(Test, 3)
@@ -105,8 +108,8 @@ func TestTheUsersAddUpToTheUtility(t *testing.T) {
 
 func TestThePredictionsOfAClassifierAreThoseOfASelection(t *testing.T) {
 	t.Parallel()
-	b := images(t)
-	predictions := b.Run(selection.Predictions, nil, taskstest.In(selection.ModelInput, b.model), taskstest.In(datasets.PopulationInput, b.population), taskstest.In(datasets.ShardsInput, b.parts))
+	b := ofImages(t)
+	predictions := b.Run(selection.Predictions, nil, taskstest.In(selection.ModelInput, b.model), taskstest.In(population.Input, b.population), taskstest.In(population.ShardsInput, b.parts))
 	var v Outcome
 	b.Run(Summary, SummaryParams{Part: Train, Prepared: true}, taskstest.In(PredictedInput, predictions), taskstest.In(CleanInput, predictions)).DecodeMetrics(&v)
 	own := b.measure(Train, 4)

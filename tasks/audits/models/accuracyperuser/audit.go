@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/selection"
 )
 
@@ -81,9 +81,9 @@ func (f *Fields) parts(b audits.Builder, round int) []tasks.Input {
 	part := f.AccuracyPerUser.Part
 	inputs := []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}}
 	if part == Test {
-		inputs = append(inputs, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+		inputs = append(inputs, tasks.Input{Name: population.PartsInput, Key: b.Parts()})
 	} else {
-		inputs = append(inputs, tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
+		inputs = append(inputs, tasks.Input{Name: population.Input, Key: b.Population()}, tasks.Input{Name: population.ShardsInput, Key: b.Shards()})
 	}
 	return utility.UserShares(b, Kind, Scored, fmt.Sprintf("accuracy of users %%d of %%d after %d", round), tasks.PartInput,
 		func(share utility.UserShare) any { return Params{part, share} }, inputs)

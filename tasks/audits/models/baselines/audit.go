@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/source"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -48,7 +48,7 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 func paramsOf(s *audits.Setting) Params {
 	p := Params{utility.ReadingOf(s), s.Ordinary}
 	switch {
-	case p.Label == datasets.TagsLabel:
+	case p.Label == source.TagsLabel:
 		p.Choices = len(s.Reading.TagList())
 	case p.Label != "":
 		p.Choices = len(s.Reading.LabelWords())

@@ -15,7 +15,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/devices"
 )
 
@@ -43,14 +44,14 @@ func predictWithoutModel(ctx context.Context, t *tasks.Task, p *Params) (*Outcom
 }
 
 // words measures guesses of the words that the utility counts.
-func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*Outcome, error) {
+func (p *Params) words(ctx context.Context, train, test *population.Population) (*Outcome, error) {
 	frequent, asked, err := p.CountBoth(ctx, train, test)
 	if err != nil {
 		return nil, err
 	}
 	v := p.guessing(frequent, asked)
 	if v.Examples == 0 {
-		return nil, tasks.Permanent(datasets.NothingToPredict(datasets.Test, test.Records() > 0))
+		return nil, tasks.Permanent(population.NothingToPredict(population.Test, test.Records() > 0))
 	}
 	return v, nil
 }
@@ -84,7 +85,7 @@ func guessingAmong(choices int) Utility {
 // layout is the layout of the labelled examples; for an image, the number of values before the pixels.
 func (p *Params) layout() devices.FeatureLayout {
 	l := devices.FeatureLayout{Images: p.Level.Scheme().Images, Labels: p.Choices}
-	if l.Images && p.Label != datasets.TagsLabel {
+	if l.Images && p.Label != source.TagsLabel {
 		l.Labels = 1
 	}
 	return l

@@ -15,13 +15,16 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 )
 
 // parts imports lines and divides them.
-func parts(t *testing.T, g *taskstest.Graph, lines string, r datasets.Reading, vocabulary int) *taskstest.Node {
+func parts(t *testing.T, g *taskstest.Graph, lines string, r source.Reading, vocabulary int) *taskstest.Node {
 	t.Helper()
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(lines))}, Reading: r})
 	return g.Run(datasets.Encode, datasets.EncodeParams{Seed: 1, Level: r.Level, VocabularySize: vocabulary, TestFraction: 0.3}, taskstest.In(datasets.CorpusInput, corpus))
@@ -34,9 +37,9 @@ func measure(g *taskstest.Graph, data *taskstest.Node, p Params) Outcome {
 }
 
 // sentences are those of a part.
-func sentences(t *testing.T, g *taskstest.Graph, data *taskstest.Node, part datasets.Part) [][]int32 {
+func sentences(t *testing.T, g *taskstest.Graph, data *taskstest.Node, part population.Part) [][]int32 {
 	t.Helper()
-	p := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", part))(t)
+	p := must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", part))(t)
 	return must.Get(p.ReadRecords(t.Context(), 0, p.Records()))(t)
 }
 
@@ -59,10 +62,10 @@ var texts = func() string {
 func TestWordsAreGuessedByTheirFrequencyInTheTrainingPart(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	data := parts(t, g, texts, datasets.Reading{}, 12)
+	data := parts(t, g, texts, source.Reading{}, 12)
 	v := measure(g, data, Params{Choices: 12})
 	counts, all := map[int32]float64{}, 0.0
-	for _, s := range sentences(t, g, data, datasets.Test) {
+	for _, s := range sentences(t, g, data, population.Test) {
 		for _, w := range s[1:] {
 			if w >= text.FirstWord {
 				counts[w]++
@@ -84,14 +87,14 @@ func TestOfPairsTheTargetIsGuessed(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	lines := strings.Repeat(`{"user":"a","text":"source words","target":"goal"}`+"\n", 60)
-	v := measure(g, parts(t, g, lines, datasets.Reading{Pairs: true}, 3), Params{Reading: utility.Reading{Pairs: true}, Choices: 3})
+	v := measure(g, parts(t, g, lines, source.Reading{Pairs: true}, 3), Params{Reading: utility.Reading{Pairs: true}, Choices: 3})
 	if *v.Constant.RecallAt1 != 1 || v.Examples > 30 || v.Examples < 5 {
 		t.Errorf("%+v of %d", v.Constant, v.Examples)
 	}
 }
 
 // image lines have a bright square, whose place tells the class of most of them.
-func imageLines(shape datasets.Image, n int) string {
+func imageLines(shape images.Shape, n int) string {
 	rng := rand.New(rand.NewPCG(1, 0))
 	var lines strings.Builder
 	for i := range n {
@@ -124,15 +127,15 @@ func farness(a, b []int32) (square int) {
 func TestClassesAreToldByMostOfTenNeighbours(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	shape := datasets.Image{Width: 4, Height: 3, Channels: 1, Classes: 7}
-	r := datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}
+	shape := images.Shape{Width: 4, Height: 3, Channels: 1, Classes: 7}
+	r := source.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}
 	data := parts(t, g, imageLines(shape, 500), r, 0)
 	v := measure(g, data, Params{Reading: utility.Reading{Level: text.ImageLevel}, Choices: shape.Classes})
 
-	labelled := func(part datasets.Part) [][]int32 {
+	labelled := func(part population.Part) [][]int32 {
 		return slices.DeleteFunc(sentences(t, g, data, part), func(s []int32) bool { return s[1] == text.Unknown })
 	}
-	train, test := labelled(datasets.Train), labelled(datasets.Test)
+	train, test := labelled(population.Train), labelled(population.Test)
 	hits, counts := 0, make([]int, shape.Classes)
 	for _, s := range train {
 		counts[s[1]-text.FirstWord]++
@@ -165,8 +168,8 @@ func TestClassesAreToldByMostOfTenNeighbours(t *testing.T) {
 // makes itself of their words after the labels.
 func neighboursOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, labels int) (train, test [][]int32, near func(i int) [][]int32) {
 	t.Helper()
-	train, test = sentences(t, g, data, datasets.Train), sentences(t, g, data, datasets.Test)
-	p := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Train))(t)
+	train, test = sentences(t, g, data, population.Train), sentences(t, g, data, population.Test)
+	p := must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", population.Train))(t)
 	layout := devices.FeatureLayout{Labels: labels}
 	set := must.Get(devices.NewFeatures(t.Context(), layout, p))(t)
 	vector := func(s []int32) []float32 {
@@ -203,8 +206,8 @@ func scoreOf(s []int32) float64 { return 1 + 0.5*float64(s[1]-text.FirstWord) }
 func TestScoresAreGuessedByTheMedianAndByTheMeanOfNeighbours(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	data := parts(t, g, texts, datasets.Reading{Label: datasets.ScoreLabel}, 16)
-	v := measure(g, data, Params{Reading: utility.Reading{Label: datasets.ScoreLabel}, Choices: models.Scores})
+	data := parts(t, g, texts, source.Reading{Label: source.ScoreLabel}, 16)
+	v := measure(g, data, Params{Reading: utility.Reading{Label: source.ScoreLabel}, Choices: models.Scores})
 	train, test, near := neighboursOf(t, g, data, models.Scores)
 	var scores []float64
 	for _, s := range train {
@@ -242,9 +245,9 @@ func TestScoresAreGuessedByTheMedianAndByTheMeanOfNeighbours(t *testing.T) {
 func TestChanceRanksTagsByNothing(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	r := datasets.Reading{Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"even", "seven", "none"})}
-	v := measure(g, parts(t, g, texts, r, 16), Params{Reading: utility.Reading{Label: datasets.TagsLabel}, Choices: 3})
-	corpus := sentences(t, g, parts(t, g, texts, r, 16), datasets.Test)
+	r := source.Reading{Label: source.TagsLabel, Tags: source.Tags([]string{"even", "seven", "none"})}
+	v := measure(g, parts(t, g, texts, r, 16), Params{Reading: utility.Reading{Label: source.TagsLabel}, Choices: 3})
+	corpus := sentences(t, g, parts(t, g, texts, r, 16), population.Test)
 	shares := [2]float64{}
 	for _, s := range corpus {
 		for label := range shares {
@@ -266,7 +269,7 @@ func TestChanceRanksTagsByNothing(t *testing.T) {
 func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	shape := datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 10}
+	shape := images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 10}
 	rng := rand.New(rand.NewPCG(2, 0))
 	var lines strings.Builder
 	for i := range 400 {
@@ -280,10 +283,10 @@ func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","tags":[%s],"pixels":%q}`+"\n", i%9, strings.Join(tags, ","), base64.StdEncoding.EncodeToString(pixels))
 	}
-	r := datasets.Reading{Level: text.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}
+	r := source.Reading{Level: text.ImageLevel, Image: shape, Label: source.TagsLabel, Tags: source.Tags([]string{"a", "b", "c"})}
 	data := parts(t, g, lines.String(), r, 0)
-	v := measure(g, data, Params{Reading: utility.Reading{Level: text.ImageLevel, Label: datasets.TagsLabel}, Choices: 3})
-	shares, test := 0., sentences(t, g, data, datasets.Test)
+	v := measure(g, data, Params{Reading: utility.Reading{Level: text.ImageLevel, Label: source.TagsLabel}, Choices: 3})
+	shares, test := 0., sentences(t, g, data, population.Test)
 	for _, s := range test {
 		for _, tag := range s[1:4] {
 			shares += float64(tag-text.FirstWord) / 3 / float64(len(test))
@@ -297,9 +300,9 @@ func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
 func TestNothingToPredictIsRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	shape := datasets.Image{Width: 2, Height: 1, Channels: 1, Classes: 2}
+	shape := images.Shape{Width: 2, Height: 1, Channels: 1, Classes: 2}
 	line := `{"user":"a","pixels":"AAA="}` + "\n"
-	data := parts(t, g, strings.Repeat(line, 50), datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 0)
+	data := parts(t, g, strings.Repeat(line, 50), source.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 0)
 	_, err := g.Try(Kind, Params{Reading: utility.Reading{Level: text.ImageLevel}, Choices: 2}, taskstest.In(utility.DataInput, data))
 	if err == nil || !strings.Contains(err.Error(), "no example with a label") {
 		t.Errorf("error %v", err)
@@ -312,8 +315,8 @@ func TestNothingToPredictIsRefused(t *testing.T) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	shape := datasets.Image{Width: 4, Height: 3, Channels: 1, Classes: 7}
-	data := parts(t, g, imageLines(shape, 200), datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 0)
+	shape := images.Shape{Width: 4, Height: 3, Channels: 1, Classes: 7}
+	data := parts(t, g, imageLines(shape, 200), source.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 0)
 	taskstest.Golden(t, g.Run(Kind, Params{Reading: utility.Reading{Level: text.ImageLevel}, Choices: 7}, taskstest.In(utility.DataInput, data)))
 }
 

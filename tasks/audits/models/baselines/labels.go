@@ -10,7 +10,8 @@ import (
 	"coalmine/models/attacks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 )
@@ -27,7 +28,7 @@ const (
 // labelled are the label tokens of the examples with a label.
 type labelled [][]int32
 
-func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *datasets.Population) (*Outcome, error) {
+func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *population.Population) (*Outcome, error) {
 	search, asked, err := p.queries(ctx, train, test)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ type searching struct {
 }
 
 // queries reads the test part. If there are too many examples, evenly spread ones are queries.
-func (p *Params) queries(ctx context.Context, train, test *datasets.Population) (*searching, *questions, error) {
+func (p *Params) queries(ctx context.Context, train, test *population.Population) (*searching, *questions, error) {
 	set, err := devices.NewFeatures(ctx, p.layout(), train)
 	if err != nil {
 		return nil, nil, err
@@ -106,7 +107,7 @@ func (s *searching) appendRow(rows []float32, content []int32) []float32 {
 // block is the number of examples that are processed at once. It does not affect results.
 const block = 256
 
-func (s *searching) show(ctx context.Context, t *tasks.Task, train *datasets.Population) (known labelled, err error) {
+func (s *searching) show(ctx context.Context, t *tasks.Task, train *population.Population) (known labelled, err error) {
 	var rows []float32
 	var ids []int
 	flush := func() error {
@@ -160,9 +161,9 @@ type prediction struct {
 
 func (p *Params) predicted() *prediction {
 	switch p.Label {
-	case datasets.ScoreLabel:
+	case source.ScoreLabel:
 		return p.scores()
-	case datasets.TagsLabel:
+	case source.TagsLabel:
 		return p.tags()
 	}
 	return p.classes()

@@ -19,7 +19,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -162,7 +162,7 @@ func (s *summary) read(ctx context.Context, t *tasks.Task) error {
 
 // readReal reads at most Count images of the test part.
 func (s *summary) readReal(ctx context.Context, t *tasks.Task) error {
-	part, err := datasets.OpenPart(ctx, t, RealInput, datasets.Test)
+	part, err := population.OpenPart(ctx, t, RealInput, population.Test)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,15 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
 
-var shape = datasets.Image{Width: 20, Height: 20, Channels: 1, Classes: 3}
+var shape = images.Shape{Width: 20, Height: 20, Channels: 1, Classes: 3}
 
 // bench has real images, which are dark with some light places, a generator and a classifier.
 type bench struct {
@@ -43,7 +46,7 @@ func newBench(t *testing.T) bench {
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", rng.IntN(4), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
 	}
 	corpus := b.Run(datasets.Import, datasets.ImportParams{
-		Sources: []storage.Digest{b.Import([]byte(lines.String()))}, Reading: datasets.Reading{Level: text.ImageLevel, Image: shape},
+		Sources: []storage.Digest{b.Import([]byte(lines.String()))}, Reading: source.Reading{Level: text.ImageLevel, Image: shape},
 	})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ImageLevel, TestFraction: 0.5}, taskstest.In(datasets.CorpusInput, corpus))
 	b.gan, b.cnn = b.initial(models.GAN), b.initial(models.CNN)
@@ -114,7 +117,7 @@ func TestTheSheetShowsTheFirstImages(t *testing.T) {
 func TestRealImagesAreAtNoDistanceFromThemselves(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	part := must.Get(datasets.OpenPart(t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Test))(t)
+	part := must.Get(population.OpenPart(t.Context(), b.Task(taskstest.In("p", b.parts)), "p", population.Test))(t)
 	examples := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	var all []byte
 	for _, example := range examples {

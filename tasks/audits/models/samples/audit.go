@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/search"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -115,7 +115,7 @@ const searchBatch = 64
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p, seed := f.Samples, b.Setting().Seed
 	model := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}
-	inputs := []tasks.Input{model, {Name: datasets.PartsInput, Key: b.Parts()}}
+	inputs := []tasks.Input{model, {Name: population.PartsInput, Key: b.Parts()}}
 	spans := audits.Split(p.Count, samplesATask)
 	for i, span := range spans {
 		part := b.Node(Kind, fmt.Sprintf("samples from %d on after %d", span.First, round),

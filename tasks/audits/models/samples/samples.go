@@ -21,7 +21,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -169,7 +169,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	if err != nil {
 		return err
 	}
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -53,7 +53,7 @@ func (b *bench) search(p SearchParams) *taskstest.Node {
 // summary draws samples in parts of the given size, and joins them.
 func (b *bench) summary(p SummaryParams, each int, search ...*taskstest.Node) (*taskstest.Node, Outcome) {
 	b.t.Helper()
-	inputs := []taskstest.Edge{taskstest.In(audits.ModelInput, b.model), taskstest.In(datasets.PartsInput, b.vocabulary)}
+	inputs := []taskstest.Edge{taskstest.In(audits.ModelInput, b.model), taskstest.In(population.PartsInput, b.vocabulary)}
 	for _, span := range audits.Split(p.Count, each) {
 		part := b.draw(Params{Seed: p.Seed, First: span.First, Count: span.Count, Length: p.Length, Sampling: p.Sampling})
 		inputs = append(inputs, taskstest.In(tasks.PartInput(p.Parts), part))
@@ -320,7 +320,7 @@ func TestPartsThatLackSamplesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "a")
 	part := b.draw(Params{Count: 3, Length: 2, Sampling: plain})
-	_, err := b.Try(Summary, SummaryParams{Parts: 1, Count: 4, Sampling: plain}, taskstest.In(audits.ModelInput, b.model), taskstest.In(datasets.PartsInput, b.vocabulary), taskstest.In(tasks.PartInput(0), part))
+	_, err := b.Try(Summary, SummaryParams{Parts: 1, Count: 4, Sampling: plain}, taskstest.In(audits.ModelInput, b.model), taskstest.In(population.PartsInput, b.vocabulary), taskstest.In(tasks.PartInput(0), part))
 	if err == nil || !strings.Contains(err.Error(), "3 drawn in 1 parts; expected 4") {
 		t.Errorf("error %v", err)
 	}

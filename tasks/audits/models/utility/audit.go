@@ -11,7 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -74,7 +74,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		parts = []tasks.Input{{Name: tasks.PartInput(0), Key: scores}}
 	} else {
 		for share := range shares {
-			p := PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: s.Program, Words: s.Program != nil}
+			p := PartParams{Data: population.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: s.Program, Words: s.Program != nil}
 			part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round), p, audits.ByProgram(b, inputs...)...)
 			parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
 		}

@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/clientprograms/clientprogramstest"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
@@ -23,7 +23,7 @@ func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
 	g.Clients = asked
 	data, model := parts(t, g), initial(g)
 	want := measure(g, model, data, 2)
-	params := PartParams{Data: datasets.Test, Shares: 2, Program: &clientprograms.Program{Command: "p"}, Words: true}
+	params := PartParams{Data: population.Test, Shares: 2, Program: &clientprograms.Program{Command: "p"}, Words: true}
 	edges := []taskstest.Edge{taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data), taskstest.In(external.VocabularyInput, data)}
 	first := g.Run(Part, params, edges...)
 	params.Share = 1

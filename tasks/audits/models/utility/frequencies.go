@@ -10,15 +10,16 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
 
 // Reading selects the tokens that a model predicts: the parameters of evaluation/frequencies.
 type Reading struct {
-	Level text.Level     `json:"level,omitzero"`
-	Label datasets.Label `json:"label,omitempty"`
-	Pairs bool           `json:"pairs,omitempty"`
+	Level text.Level   `json:"level,omitzero"`
+	Label source.Label `json:"label,omitempty"`
+	Pairs bool         `json:"pairs,omitempty"`
 }
 
 // ReadingOf returns the reading of an experiment's data.
@@ -48,21 +49,21 @@ func frequencies(ctx context.Context, t *tasks.Task, r *Reading) (v Outcome, err
 	switch {
 	case err != nil:
 		return v, err
-	case r.Label == datasets.ScoreLabel:
+	case r.Label == source.ScoreLabel:
 		return known.scores(asked), nil
 	}
 	return known.predict(asked), nil
 }
 
-func OpenParts(ctx context.Context, t *tasks.Task) (train, test *datasets.Population, err error) {
-	if train, err = datasets.OpenPart(ctx, t, DataInput, datasets.Train); err == nil {
-		test, err = datasets.OpenPart(ctx, t, DataInput, datasets.Test)
+func OpenParts(ctx context.Context, t *tasks.Task) (train, test *population.Population, err error) {
+	if train, err = population.OpenPart(ctx, t, DataInput, population.Train); err == nil {
+		test, err = population.OpenPart(ctx, t, DataInput, population.Test)
 	}
 	return train, test, err
 }
 
 // EachSentence calls do with the sentences of a part, in their order.
-func EachSentence(ctx context.Context, part *datasets.Population, do func(sentence []int32) error) error {
+func EachSentence(ctx context.Context, part *population.Population, do func(sentence []int32) error) error {
 	for user := range part.Users() {
 		sentences, err := part.ReadUser(ctx, user)
 		if err != nil {
@@ -96,7 +97,7 @@ func (c Counts) Different() (tokens []int) {
 }
 
 // Count counts the ordinary targets of a part.
-func (r Reading) Count(ctx context.Context, part *datasets.Population) (counts Counts, err error) {
+func (r Reading) Count(ctx context.Context, part *population.Population) (counts Counts, err error) {
 	err = EachSentence(ctx, part, func(sentence []int32) error {
 		for _, target := range r.targets(sentence) {
 			if isOrdinary(target) {
@@ -109,7 +110,7 @@ func (r Reading) Count(ctx context.Context, part *datasets.Population) (counts C
 }
 
 // CountBoth counts the ordinary targets of the training and the test part.
-func (r Reading) CountBoth(ctx context.Context, train, test *datasets.Population) (known, asked Counts, err error) {
+func (r Reading) CountBoth(ctx context.Context, train, test *population.Population) (known, asked Counts, err error) {
 	if known, err = r.Count(ctx, train); err == nil {
 		asked, err = r.Count(ctx, test)
 	}
@@ -199,7 +200,7 @@ func (c Counts) MedianScore() float64 {
 // baseline adds BaselineInput. Frequencies of tags do not rank texts, so they have none.
 func baseline(b audits.Builder) []tasks.Input {
 	r := ReadingOf(b.Setting())
-	if r.Label == datasets.TagsLabel {
+	if r.Label == source.TagsLabel {
 		return nil
 	}
 	node := b.Node(Frequencies, "frequencies in the test part", r, tasks.Input{Name: DataInput, Key: b.Parts()})

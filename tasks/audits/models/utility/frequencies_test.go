@@ -11,15 +11,16 @@ import (
 	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // wordsOf are the words of a part, with the ends of its examples.
-func wordsOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, of datasets.Part) (words []int32) {
+func wordsOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, of population.Part) (words []int32) {
 	t.Helper()
-	part := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", of))(t)
+	part := must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", of))(t)
 	sentences := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	for _, s := range sentences {
 		words = append(words, s[1:]...)
@@ -37,7 +38,7 @@ func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
 	taskstest.Golden(t, node)
 
 	known, either := map[int32]float64{}, map[int32]bool{}
-	train, test := wordsOf(t, g, data, datasets.Train), wordsOf(t, g, data, datasets.Test)
+	train, test := wordsOf(t, g, data, population.Train), wordsOf(t, g, data, population.Test)
 	all := 0.0
 	for _, w := range train {
 		if w >= text.FirstWord {
@@ -163,7 +164,7 @@ func TestAnUntrainedModelIsAtTheBaseline(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data, model := parts(t, g), initial(g)
-	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
+	part := g.Run(Part, PartParams{Data: population.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 	frequencies := g.Run(Frequencies, Reading{}, taskstest.In(DataInput, data))
 	var u Outcome
 	g.Run(Sum, SumParams{Shares: 1}, taskstest.In("part-0", part), taskstest.In(BaselineInput, frequencies)).DecodeMetrics(&u)
@@ -208,7 +209,7 @@ func TestLimitsOfUtilityFailBelowAndAbove(t *testing.T) {
 		}
 	}
 	mistakes := 0
-	s, fail := &audits.Setting{Reading: datasets.Reading{Label: datasets.ScoreLabel}}, func([]string, string, ...any) { mistakes++ }
+	s, fail := &audits.Setting{Reading: source.Reading{Label: source.ScoreLabel}}, func([]string, string, ...any) { mistakes++ }
 	limits[0].Check(s, &tenth, fail)
 	limits[1].Check(s, new(300.0), fail)
 	if mistakes != 2 {

@@ -12,13 +12,15 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
 
 // labelledParts has texts whose words say their score and their tags.
-func labelledParts(t *testing.T, g *taskstest.Graph, r datasets.Reading) *taskstest.Node {
+func labelledParts(t *testing.T, g *taskstest.Graph, r source.Reading) *taskstest.Node {
 	t.Helper()
 	var text strings.Builder
 	for i := range 300 {
@@ -36,9 +38,9 @@ func labelledParts(t *testing.T, g *taskstest.Graph, r datasets.Reading) *taskst
 	return g.Run(datasets.Encode, datasets.EncodeParams{Seed: 1, VocabularySize: 12, TestFraction: 0.4}, taskstest.In(datasets.CorpusInput, corpus))
 }
 
-var labelReadings = map[models.Kind]datasets.Reading{
-	models.Regressor: {Label: datasets.ScoreLabel},
-	models.Tagger:    {Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"even", "seven", "none"})},
+var labelReadings = map[models.Kind]source.Reading{
+	models.Regressor: {Label: source.ScoreLabel},
+	models.Tagger:    {Label: source.TagsLabel, Tags: source.Tags([]string{"even", "seven", "none"})},
 }
 
 func reader(g *taskstest.Graph, kind models.Kind) *taskstest.Node {
@@ -52,7 +54,7 @@ func reader(g *taskstest.Graph, kind models.Kind) *taskstest.Node {
 func predictedTexts(t *testing.T, g *taskstest.Graph, model, data *taskstest.Node) []models.Labelled {
 	t.Helper()
 	m := must.Get(checkpoints.Decode(model.Blob("model")))(t)
-	part := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Test))(t)
+	part := must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", population.Test))(t)
 	texts := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	return must.Get(m.Network.(models.Labelling).NewLabeller(m.Params).Label(texts))(t)
 }

@@ -13,7 +13,8 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
@@ -39,7 +40,7 @@ func predictByScores(ctx context.Context, t *tasks.Task, p *ScoredParams) (any, 
 			return nil, err
 		}
 		defer model.release()
-		return (&PartParams{Data: datasets.Test, Shares: 1}).evaluate(ctx, t, model.Evaluate)
+		return (&PartParams{Data: population.Test, Shares: 1}).evaluate(ctx, t, model.Evaluate)
 	}
 	vocabulary, err := text.ReadVocabulary(ctx, t, DataInput)
 	if err != nil {
@@ -68,7 +69,7 @@ func predictByScores(ctx context.Context, t *tasks.Task, p *ScoredParams) (any, 
 
 // examples returns the words of evenly spread examples of the test part.
 func (p *ScoredParams) examples(ctx context.Context, t *tasks.Task) (list [][]int32, err error) {
-	part, err := datasets.OpenPart(ctx, t, DataInput, datasets.Test)
+	part, err := population.OpenPart(ctx, t, DataInput, population.Test)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +279,7 @@ func (p *UserShare) openExternal(ctx context.Context, t *tasks.Task) (*UserModel
 	var vocabulary *text.Vocabulary
 	if !p.Model.OfImages() {
 		var err error
-		if vocabulary, err = text.ReadVocabulary(ctx, t, datasets.PartsInput); err != nil {
+		if vocabulary, err = text.ReadVocabulary(ctx, t, population.PartsInput); err != nil {
 			return nil, err
 		}
 	}
@@ -333,7 +334,7 @@ func scoredBy(ctx context.Context, model *external.Model, v *text.Vocabulary, by
 }
 
 // classifiedBy tallies the predicted labels of images with a label.
-func classifiedBy(ctx context.Context, model *external.Model, image datasets.Image) Evaluator {
+func classifiedBy(ctx context.Context, model *external.Model, image images.Shape) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		found, err := model.Classify(ctx, image, examples)
 		var tally models.Tally

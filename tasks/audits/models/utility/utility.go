@@ -19,7 +19,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
@@ -33,7 +33,7 @@ const (
 
 type PartParams struct {
 	// Data is the part to predict: datasets.Test or datasets.Validation.
-	Data datasets.Part `json:"data"`
+	Data population.Part `json:"data"`
 	// Share is the number of the share, from 0, among Shares.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
@@ -129,14 +129,14 @@ func predictLabels(ctx context.Context, t *tasks.Task, p *PartParams, c models.C
 	m.Evaluation, err = p.evaluate(ctx, t, ours(func(examples [][]int32) (models.Evaluation, error) {
 		return labelled.evaluate(labeller, examples)
 	}))
-	if err == nil && p.Data == datasets.Test {
+	if err == nil && p.Data == population.Test {
 		err = labelled.put(ctx, t)
 	}
 	return m, err
 }
 
 func (p *PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evaluator) (total models.Evaluation, err error) {
-	part, err := datasets.OpenPart(ctx, t, DataInput, p.Data)
+	part, err := population.OpenPart(ctx, t, DataInput, p.Data)
 	if err != nil {
 		return total, err
 	}
@@ -249,7 +249,7 @@ func runSum(ctx context.Context, t *tasks.Task, p *SumParams) error {
 		return v.set(ctx, t)
 	}
 	if total.Counted.Tokens == 0 {
-		return tasks.Permanent(datasets.NothingToPredict(datasets.Test, total.All.Tokens > 0))
+		return tasks.Permanent(population.NothingToPredict(population.Test, total.All.Tokens > 0))
 	}
 	u := p.outcome(total.Counted)
 	if u.RecallUnknown = unknown; unknown != "" {

@@ -16,6 +16,8 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -49,7 +51,7 @@ func measure(g *taskstest.Graph, model, data *taskstest.Node, shares int) Outcom
 func measureTop(g *taskstest.Graph, model, data *taskstest.Node, shares int, top bool) Outcome {
 	var inputs []taskstest.Edge
 	for share := range shares {
-		n := g.Run(Part, PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: top},
+		n := g.Run(Part, PartParams{Data: population.Test, Share: share, Shares: shares, Top: top},
 			taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 		inputs = append(inputs, taskstest.In(tasks.PartInput(share), n))
 	}
@@ -66,7 +68,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 
 	m := must.Get(checkpoints.Decode(model.Blob(tasks.ModelBlob)))(t)
 	scorer := must.Get(m.NewScorer())(t)
-	part := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Test))(t)
+	part := must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", population.Test))(t)
 	sentences := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	row := make([]float32, m.Network.Config().Vocabulary)
 	var words, hits, tops, all, loss float64
@@ -120,7 +122,7 @@ func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data, model := parts(t, g), initial(g)
-	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
+	part := g.Run(Part, PartParams{Data: population.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 	taskstest.Golden(t, part)
 	taskstest.Golden(t, g.Run(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), part)))
 }
@@ -174,9 +176,9 @@ func TestLabelsAreCountedAmongTheFiveFirstGuesses(t *testing.T) {
 func TestRecallAtFiveIsOfWordsAndClassesAlone(t *testing.T) {
 	t.Parallel()
 	tenth := must.Get(numbers.ParseProbability("10%"))(t)
-	for label, want := range map[datasets.Label]int{"": 0, datasets.TagsLabel: 1} {
+	for label, want := range map[source.Label]int{"": 0, source.TagsLabel: 1} {
 		found := 0
-		s := &audits.Setting{Reading: datasets.Reading{Label: label}, TestFraction: tenth}
+		s := &audits.Setting{Reading: source.Reading{Label: label}, TestFraction: tenth}
 		(&Fields{Utility: true, RecallAt5: true}).Check(s, func([]string, string, ...any) { found++ })
 		if found != want {
 			t.Errorf("label %q: %d mistakes, want %d", label, found, want)

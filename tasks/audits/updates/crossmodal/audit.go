@@ -12,7 +12,8 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/pairs"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
@@ -74,8 +75,8 @@ func (f *Fields) sources() []audits.Source {
 	return []audits.Source{{Path: embeddingsPath, Source: e.Source, SHA256: &e.SHA256, Check: check}}
 }
 
-func check(ctx context.Context, files []datasets.File, limits datasets.Limits) error {
-	_, err := datasets.ReadEmbeddings(ctx, files, limits)
+func check(ctx context.Context, files []source.File, limits source.Limits) error {
+	_, err := source.ReadEmbeddings(ctx, files, limits)
 	return err
 }
 
@@ -101,7 +102,7 @@ func vectors(b audits.Builder, round int) storage.Key {
 	}
 	return b.Node(OfWords, "mean word vectors of users", struct{}{},
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: observed.DevicesInput, Key: b.Devices()},
-		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
+		tasks.Input{Name: population.Input, Key: b.Population()}, tasks.Input{Name: population.ShardsInput, Key: b.Shards()})
 }
 
 func (f *Fields) Work(s *audits.Setting) float64 { return f.CrossModal.Work(s) }

@@ -21,6 +21,7 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
@@ -176,7 +177,7 @@ func TestTooFewUsersAreRefused(t *testing.T) {
 }
 
 // population has four users, u0 to u3, with the given number of examples each.
-func population(t *testing.T, g *taskstest.Graph) (corpus, parts, users *taskstest.Node) {
+func partitioned(t *testing.T, g *taskstest.Graph) (corpus, parts, users *taskstest.Node) {
 	t.Helper()
 	var text strings.Builder
 	for i := range 12 {
@@ -184,9 +185,9 @@ func population(t *testing.T, g *taskstest.Graph) (corpus, parts, users *taskste
 	}
 	corpus = g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
 	parts = g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 4}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
-	users = g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	balanced := g.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, parts))
+	users = g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
 	return corpus, parts, users
 }
 
@@ -198,9 +199,9 @@ func readAll(t *testing.T, g *taskstest.Graph, n *taskstest.Node) *Vectors {
 func given(t *testing.T, lines string) (*taskstest.Graph, *taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	corpus, parts, users := population(t, g)
+	corpus, parts, users := partitioned(t, g)
 	n, err := g.Try(Given, GivenParams{Sources: []storage.Digest{g.Import([]byte(lines))}},
-		taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.PopulationInput, users))
+		taskstest.In(datasets.CorpusInput, corpus), taskstest.In(population.PartsInput, parts), taskstest.In(population.Input, users))
 	return g, n, err
 }
 
@@ -232,18 +233,18 @@ func TestVectorsOfNobodyAreRefused(t *testing.T) {
 func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	_, parts, users := population(t, g)
+	_, parts, users := partitioned(t, g)
 	split := []devices.Device{{User: 1, Set: devices.Seen}, {User: 1, Set: devices.Seen, Shadow: true}, {User: 0, Set: devices.Seen, Shadow: true}, {User: 2, Set: devices.Unseen}}
 	list := must.Get(json.Marshal(split))(t)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: models.Config{Kind: models.LSTM, Vocabulary: 8, Embedding: 3, Units: 3}})
 	n := g.Run(OfWords, struct{}{}, taskstest.In(audits.ModelInput, model), taskstest.In(observed.DevicesInput, g.Put("split", map[string][]byte{devices.DevicesBlob: list})),
-		taskstest.In(datasets.PopulationInput, users), taskstest.In(datasets.ShardsInput, parts))
+		taskstest.In(population.Input, users), taskstest.In(population.ShardsInput, parts))
 	v := readAll(t, g, n)
 	if !slices.Equal(v.Users, []int{0, 1}) || v.Values != 3 {
 		t.Fatalf("vectors %+v", v)
 	}
 	m := must.Get(checkpoints.Decode(model.Blob(tasks.ModelBlob)))(t)
-	devicesOf := must.Get(datasets.OpenPopulation(t.Context(), g.Task(taskstest.In("p", users), taskstest.In("s", parts)), "p", "s"))(t)
+	devicesOf := must.Get(population.Open(t.Context(), g.Task(taskstest.In("p", users), taskstest.In("s", parts)), "p", "s"))(t)
 	for i, device := range []int{2, 1} {
 		examples := must.Get(devicesOf.ReadUser(t.Context(), device))(t)
 		var words []int32

@@ -14,6 +14,8 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
+	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 )
@@ -63,7 +65,7 @@ func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
 type GivenParams struct {
 	// Sources are the digests of the files.
 	Sources []storage.Digest `json:"sources"`
-	Limits  datasets.Limits  `json:"limits"`
+	Limits  source.Limits    `json:"limits"`
 }
 
 // Given finds the vectors of users in audit.cross_modal.embeddings, and leaves out users without one. Its
@@ -109,7 +111,7 @@ func runOfWords(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	population, err := datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
+	population, err := population.Open(ctx, t, population.Input, population.ShardsInput)
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,14 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 )
 
 // NamesInputs returns the inputs of ReadNames. datasets.PopulationInput has the users that were divided into
 // devices.
 func NamesInputs(b audits.Builder) []tasks.Input {
-	names, population := b.Users()
-	return []tasks.Input{{Name: datasets.CorpusInput, Key: names}, {Name: datasets.PartsInput, Key: b.Parts()}, {Name: datasets.PopulationInput, Key: population}}
+	names, pop := b.Users()
+	return []tasks.Input{{Name: datasets.CorpusInput, Key: names}, {Name: population.PartsInput, Key: b.Parts()}, {Name: population.Input, Key: pop}}
 }
 
 // Names are names of users.
@@ -34,11 +35,11 @@ func ReadNames(ctx context.Context, t *tasks.Task) (n Names, err error) {
 	if err := t.InputJSON(ctx, datasets.CorpusInput, datasets.UsersBlob, &n.Source); err != nil {
 		return n, err
 	}
-	source, err := datasets.ReadIndex(ctx, t, datasets.PartsInput, datasets.IndexBlob(datasets.Train))
+	source, err := population.ReadIndex(ctx, t, population.PartsInput, population.IndexBlob(population.Train))
 	if err != nil {
 		return n, err
 	}
-	users, err := datasets.ReadIndex(ctx, t, datasets.PopulationInput, datasets.PopulationIndexBlob)
+	users, err := population.ReadIndex(ctx, t, population.Input, population.MembersIndexBlob)
 	if err != nil {
 		return n, err
 	}
@@ -57,7 +58,7 @@ func ReadNames(ctx context.Context, t *tasks.Task) (n Names, err error) {
 }
 
 // ownerOf is the user whose extent contains e, or -1.
-func ownerOf(x *datasets.Index, e datasets.Extent) int {
+func ownerOf(x *population.Index, e population.Extent) int {
 	u := sort.Search(len(x.Extents), func(u int) bool { return x.Extents[u].Offset+x.Extents[u].Length > e.Offset })
 	if u == len(x.Extents) || e.Offset < x.Extents[u].Offset || e.Offset+e.Length > x.Extents[u].Offset+x.Extents[u].Length {
 		return -1

@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/updates"
 )
 
@@ -77,7 +77,7 @@ func (f *Fields) Warnings(s *audits.Setting, _ *audits.Data) []string {
 
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()),
-		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+		tasks.Input{Name: population.Input, Key: b.Population()}, tasks.Input{Name: population.ShardsInput, Key: b.Shards()}, tasks.Input{Name: population.PartsInput, Key: b.Parts()})
 	return b.Node(Kind, "words in updates", Params{Layer: f.UpdateWords.Layer, Noise: b.Setting().Training.ClientNoise}, inputs...)
 }
 

@@ -23,7 +23,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -68,7 +68,7 @@ func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 
 type measuring struct {
 	reader     *observed.Reader
-	population *datasets.Population
+	population *population.Population
 	naming     naming
 	// placed are the canaries of the experiment, by their ordinary words; held are those of each device.
 	placed [][]int32
@@ -85,10 +85,10 @@ func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err erro
 	if w.reader, err = (observed.View{Layers: []string{string(p.Layer)}, Raw: true}).Open(ctx, t); err != nil {
 		return nil, err
 	}
-	if w.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput); err != nil {
+	if w.population, err = population.Open(ctx, t, population.Input, population.ShardsInput); err != nil {
 		return nil, err
 	}
-	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
 		return nil, err
 	}
@@ -294,11 +294,11 @@ func (w *measuring) readCanaries(ctx context.Context, t *tasks.Task) error {
 	if len(replacements) == 0 {
 		return nil
 	}
-	placements, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
+	placements, err := population.ReadPlacements(ctx, t, population.Input)
 	if err != nil {
 		return err
 	}
-	w.placed = lists.Map(placements, func(p datasets.Placement) []int32 { return lists.Filter(p.Tokens, ordinary) })
+	w.placed = lists.Map(placements, func(p population.Placement) []int32 { return lists.Filter(p.Tokens, ordinary) })
 	w.held = map[int][]int{}
 	for _, r := range replacements {
 		if !slices.Contains(w.held[r.User], r.Canary) {

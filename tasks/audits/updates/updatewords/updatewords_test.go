@@ -19,6 +19,7 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -48,14 +49,14 @@ func newBench(t *testing.T) *bench {
 	}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
 	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: vocabulary}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
+	balanced := g.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, parts))
 	drawn := g.Run(canaries.Draw, canaries.DrawParams{
 		Seed: 1, PerConfiguration: 3, Space: canaries.Space{Words: 5},
 		Configurations: []canaries.Configuration{{UserProbability: "1/3", ExampleProbability: "1/4"}},
-	}, taskstest.In(datasets.PartsInput, parts))
-	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 3}, taskstest.In(datasets.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.InsertionsInput, inserted))
+	}, taskstest.In(population.PartsInput, parts))
+	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 3}, taskstest.In(population.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
+	population := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced), taskstest.In(population.InsertionsInput, inserted))
 	return &bench{g, t, parts, population}
 }
 
@@ -88,8 +89,8 @@ func (b *bench) train(untied bool, change func(*training.ClientsParams)) *taskst
 
 func (b *bench) try(p Params, recorded *taskstest.Node) (*taskstest.Node, error) {
 	b.t.Helper()
-	return b.Try(Kind, p, taskstest.In(observed.RecordedInput(0), recorded), taskstest.In(datasets.PopulationInput, b.population),
-		taskstest.In(datasets.ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
+	return b.Try(Kind, p, taskstest.In(observed.RecordedInput(0), recorded), taskstest.In(population.Input, b.population),
+		taskstest.In(population.ShardsInput, b.parts), taskstest.In(population.PartsInput, b.parts))
 }
 
 func (b *bench) measure(p Params, recorded *taskstest.Node) (v Outcome) {

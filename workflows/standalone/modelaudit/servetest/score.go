@@ -27,7 +27,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/control"
 )
@@ -188,7 +188,7 @@ func (s *server) classify(r *request) (logProbs [][]float64, err error) {
 	var examples [][]int32
 	for i := range n {
 		size := len(r.Images.Pixels) / n
-		examples = append(examples, datasets.ImageSentence(datasets.NoLabel, r.Images.Pixels[i*size:(i+1)*size]))
+		examples = append(examples, images.Sentence(images.NoLabel, r.Images.Pixels[i*size:(i+1)*size]))
 	}
 	predictions, err := s.classifier.Classify(examples)
 	for _, p := range predictions {

@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
@@ -38,10 +39,10 @@ func Names(g *taskstest.Graph, users int) []taskstest.Edge {
 	}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
 	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 4}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
-	return []taskstest.Edge{taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.PopulationInput, population)}
+	balanced := g.Run(population.Balance, population.BalanceParams{}, taskstest.In(population.PartsInput, parts))
+	pop := g.Run(population.Partition, population.PartitionParams{Partition: population.ByUser},
+		taskstest.In(population.PartsInput, parts), taskstest.In(population.BalancedInput, balanced))
+	return []taskstest.Edge{taskstest.In(datasets.CorpusInput, corpus), taskstest.In(population.PartsInput, parts), taskstest.In(population.Input, pop)}
 }
 
 func shard(layout updates.Layout, list []updates.Update) []byte {
