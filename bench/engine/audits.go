@@ -177,7 +177,7 @@ func measureSearch(ctx context.Context, b *bench, r *Row) error {
 type Subject struct {
 	// Name is "untrained" or "trained".
 	Name string
-	// Model is a safetensors file, Canaries a JSON array of datasets.Placement.
+	// Model is a safetensors file, Canaries a JSON array of population.Placement.
 	Model    []byte
 	Canaries []byte
 }

@@ -29,7 +29,7 @@ import (
 //
 // Params: DrawParams. Input "parts": datasets/encode. Metrics: DrawMetrics. Blobs:
 //
-//	canaries  JSON array of datasets.Canary: those of the first space, which are
+//	canaries  JSON array of population.Canary: those of the first space, which are
 //	          PerConfiguration of each configuration in the order given and then those
 //	          held back; then those of the next space, in the same order
 //	spaces    SpacesBlob, where a space names words

@@ -24,12 +24,12 @@ import (
 // Params: InsertParams. Inputs: "balanced": datasets/balance; "canaries": Draw.
 // Metrics: InsertMetrics. Blobs:
 //
-//	overlay   datasets.Overlay over the index of the balanced users
-//	canaries  JSON array of datasets.Placement
+//	overlay   population.Overlay over the index of the balanced users
+//	canaries  JSON array of population.Placement
 var Insert = tasks.Kind{Name: "canaries/insert", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runInsert)}
 
 // CanariesInput names the Draw node as an input of Insert; the other input is
-// datasets.BalancedInput.
+// population.BalancedInput.
 const CanariesInput = "canaries"
 
 // InsertParams are the parameters of Insert.

@@ -143,7 +143,7 @@ type Model struct {
 type Work struct {
 	Model Model
 	// Examples are sentences of token ids, including begin and end; images are sentences for
-	// datasets.ImageOf.
+	// images.OfSentence.
 	Examples [][]int32
 	// Round counts from 1, and Seed is below 2^53; both only for Fit.
 	Round int

@@ -165,8 +165,8 @@ func TestFaultsAreIndependentAndStack(t *testing.T) {
 		}
 		content := x.Text
 		if hit[1][i] {
-			content = strings.TrimLeft(content, " ")
-			content = content[:min(len(content), 20)]
+			characters := []rune(strings.TrimLeft(content, " "))
+			content = string(characters[:min(len(characters), 20)])
 		}
 		if content = strings.Join(text.Tokenize(content), " "); hit[0][i] {
 			content = bruteForce(&both[0], content)

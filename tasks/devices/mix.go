@@ -18,12 +18,12 @@ import (
 // are added (Orekondy et al. 2018, section 7.1). Shadow devices, which the adversary runs, are
 // unchanged.
 //
-// Params: MixParams. Inputs: datasets.PopulationInput, a Split node, and BackgroundInput, a
+// Params: MixParams. Inputs: population.Input, a Split node, and BackgroundInput, a
 // datasets/encode node of the same vocabulary, with the training part to draw from; optionally
 // ModesInput, a Modes node of that background. Blobs and metrics are as for Split.
 var Mix = tasks.Kind{Name: "devices/mix", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runMix)}
 
-// Inputs of Mix in addition to datasets.PopulationInput.
+// Inputs of Mix in addition to population.Input.
 const (
 	BackgroundInput = "background"
 	ModesInput      = "modes"

@@ -15,7 +15,7 @@ type Owned struct {
 	// Examples of the user, at least 0.
 	Examples int
 	// Groups holds the number of examples in each group of the user, at least 1, in the order of
-	// datasets.GroupsBlob; nil unless the prior is Groups.
+	// population.GroupsBlob; nil unless the prior is Groups.
 	Groups []int
 }
 

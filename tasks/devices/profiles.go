@@ -14,7 +14,7 @@ import (
 // anonymous devices that match them (Orekondy et al. 2018, section 5.2.2, iii). They follow all
 // other devices, which keep their numbers.
 //
-// It has no params. Inputs: datasets.PopulationInput, a Split or a Mix node; ProfilesInput, a
+// It has no params. Inputs: population.Input, a Split or a Mix node; ProfilesInput, a
 // datasets/encode node of the same vocabulary, of which each user of the training part is a
 // profile; and datasets.CorpusInput, the corpus of that node, which names them. Blobs and metrics
 // are as for Split, and

@@ -17,9 +17,9 @@ import (
 // Split divides the users of a population into devices. Canaries stay with the examples that they
 // replace.
 //
-// Params: SplitParams. Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics
-// are as for datasets.Partition, with new shards, and a device as a user; examples on no device are
-// discarded. With the prior Groups the population has datasets.GroupsBlob. In addition:
+// Params: SplitParams. Inputs: population.Input, population.ShardsInput. Blobs and metrics
+// are as for population.Partition, with new shards, and a device as a user; examples on no device are
+// discarded. With the prior Groups the population has population.GroupsBlob. In addition:
 //
 //	devices   see DevicesBlob
 //	world     Summary, as JSON

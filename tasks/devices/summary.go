@@ -90,7 +90,7 @@ type divided struct {
 	summary    Summary
 }
 
-// readDivided reads the Split or Mix node of datasets.PopulationInput.
+// readDivided reads the Split or Mix node of population.Input.
 func readDivided(ctx context.Context, t *tasks.Task) (d divided, err error) {
 	d.task = t
 	if d.population, err = population.Open(ctx, t, population.Input, population.Input); err != nil {

@@ -26,8 +26,8 @@ const PredictionsInput = "predictions"
 // Examples selects the examples that a classifier got wrong, or right (Augenstein et al. 2020,
 // appendix C.4). Examples without a label are neither.
 //
-// Inputs: PredictionsInput, datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are
-// as for datasets.Partition, with new shards. In addition:
+// Inputs: PredictionsInput, population.Input, population.ShardsInput. Blobs and metrics are
+// as for population.Partition, with new shards. In addition:
 //
 //	selection   Selection, as JSON
 var Examples = tasks.Kind{Name: "selection/examples", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runExamples)}
@@ -116,7 +116,7 @@ type RandomParams struct {
 // Random selects examples at random, as a modeler's first look at the data (Augenstein et al. 2020,
 // task T1). The draws of a user do not depend on other users.
 //
-// Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are as for Examples.
+// Inputs: population.Input, population.ShardsInput. Blobs and metrics are as for Examples.
 var Random = tasks.Kind{Name: "selection/random", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runRandom)}
 
 func runRandom(ctx context.Context, t *tasks.Task, p *RandomParams) error {
@@ -171,7 +171,7 @@ type LabelsParams struct {
 // Labels selects the images without a label, for people to label (Augenstein et al. 2020, task T5),
 // or those with one, for a classifier.
 //
-// Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are as for Examples.
+// Inputs: population.Input, population.ShardsInput. Blobs and metrics are as for Examples.
 var Labels = tasks.Kind{Name: "selection/labels", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLabels)}
 
 func runLabels(ctx context.Context, t *tasks.Task, p *LabelsParams) error {

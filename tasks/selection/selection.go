@@ -33,7 +33,7 @@ const ModelInput = "model"
 
 // Predictions has a classifier predict the label of every record of a population.
 //
-// Inputs: ModelInput, datasets.PopulationInput, datasets.ShardsInput. It has no parameters.
+// Inputs: ModelInput, population.Input, population.ShardsInput. It has no parameters.
 // Its metrics are an Accuracy. Blobs:
 //
 //	predictions   the predicted classes, one byte per record, in the order of the records

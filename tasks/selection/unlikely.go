@@ -23,7 +23,7 @@ type UnlikelyParams struct {
 	AtLeast int `json:"at_least"`
 }
 
-// Inputs of Unlikely: nodes with a datasets.LossesBlob of the population.
+// Inputs of Unlikely: nodes with a population.LossesBlob of the population.
 const (
 	// LossesInput has the losses under the model that finds examples unlikely.
 	LossesInput = "losses"
@@ -37,7 +37,7 @@ const (
 // it is the log-perplexity under the first minus that under the second: the logarithm of the
 // likelihood ratio, per token, so that an example unlikely under every model is not selected.
 //
-// Inputs: LossesInput, SecondInput if Ratio is set, datasets.PopulationInput, datasets.ShardsInput.
+// Inputs: LossesInput, SecondInput if Ratio is set, population.Input, population.ShardsInput.
 // Blobs and metrics are as for Examples.
 var Unlikely = tasks.Kind{Name: "selection/unlikely", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runUnlikely)}
 

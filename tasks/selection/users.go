@@ -40,8 +40,8 @@ const CleanInput = "clean-predictions"
 // planted faults (Augenstein et al. 2020, appendix C.3). Users without examples are in no
 // percentile and never selected.
 //
-// Inputs: PredictionsInput, CleanInput, datasets.PopulationInput, datasets.ShardsInput. Blobs and
-// metrics are as for datasets.Partition, without shards: examples stay in place. In addition:
+// Inputs: PredictionsInput, CleanInput, population.Input, population.ShardsInput. Blobs and
+// metrics are as for population.Partition, without shards: examples stay in place. In addition:
 //
 //	selection   Selection, as JSON
 var Users = tasks.Kind{Name: "selection/users", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runUsers)}

@@ -277,7 +277,7 @@ func runQuantize(ctx context.Context, t *tasks.Task, p *QuantizeParams) error {
 //
 // Inputs: ModelInput, PopulationInput, ShardsInput. It has no parameters. Blobs:
 //
-//	losses   datasets.LossesBlob
+//	losses   population.LossesBlob
 var Losses = tasks.Kind{Name: "training/losses", Version: 1, Class: tasks.Compute, Run: runLosses}
 
 // lossesBlock is the number of sentences decoded at a time. It does not affect any result.

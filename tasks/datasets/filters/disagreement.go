@@ -15,7 +15,7 @@ import (
 // Half keeps one half of a population, chosen by a coin per record. The two halves of one seed are
 // disjoint and together have all records.
 //
-// Params: HalfParams. Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are as for Partition,
+// Params: HalfParams. Inputs: population.Input, population.ShardsInput. Blobs and metrics are as for Partition,
 // with new shards.
 var Half = tasks.Kind{Name: "datasets/half", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runHalf)}
 
@@ -50,7 +50,7 @@ func halves(seed uint64) func() int {
 // (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has not, and they disagree
 // if the first has memorized it. The filter may miss a sentence that is in both halves.
 //
-// Params: DisagreeParams. Inputs: datasets.PopulationInput, datasets.ShardsInput, and LossesInput of both halves.
+// Params: DisagreeParams. Inputs: population.Input, population.ShardsInput, and LossesInput of both halves.
 // Blobs and metrics are as for Partition, with new shards, and
 //
 //	disagreement   Disagreement, as JSON

@@ -16,7 +16,7 @@ import (
 // Sanitize removes text with the form of personal data from a population, canaries included, as a
 // blacklist does (Carlini et al. 2019, section 9.2), and counts the removals.
 //
-// Params: SanitizeParams. Inputs: datasets.PopulationInput, datasets.ShardsInput; datasets.PartsInput: Encode. Blobs and
+// Params: SanitizeParams. Inputs: population.Input, population.ShardsInput; population.PartsInput: Encode. Blobs and
 // metrics are as for Partition, with new shards. A canary that a pattern matched becomes an
 // ordinary example with the remaining words; other canaries stay canaries. In addition:
 //

@@ -84,20 +84,14 @@ type partitioner struct {
 }
 
 func (p *partitioner) open(ctx context.Context) (err error) {
-	if p.balanced, err = ReadIndex(ctx, p.task, BalancedInput, MembersIndexBlob); err != nil {
+	if p.balanced, err = ReadIndex(ctx, p.task, BalancedInput, MembersIndexBlob); err != nil || !p.task.Has(InsertionsInput) {
 		return err
 	}
-	for _, in := range p.task.Inputs {
-		if in.Name != InsertionsInput {
-			continue
-		}
-		o, err := readOverlay(ctx, p.task, InsertionsInput)
-		if err != nil {
-			return err
-		}
+	o, err := readOverlay(ctx, p.task, InsertionsInput)
+	if err == nil {
 		p.inserted = *o
 	}
-	return nil
+	return err
 }
 
 // byUser recounts the words of users with canaries; the rest is unchanged.

@@ -205,10 +205,7 @@ func (p *Population) ReadRecords(ctx context.Context, from, to int) ([][]int32, 
 // decode frames the examples of user u and inserts the canaries.
 func (p *Population) decode(u int, data []byte) ([][]int32, error) {
 	e := p.index.Extents[u]
-	var replaced Overlay
-	if p.overlay != nil {
-		replaced = p.overlay.replacements.of(u)
-	}
+	replaced := p.Replacements().of(u)
 	r := bytes.NewReader(data)
 	words := make([]int32, 0, p.index.Sequence)
 	arena := make([]int32, 0, e.Words+2*e.Examples)

@@ -25,12 +25,9 @@ const (
 	TagsLabel Label = "tags"
 )
 
-// LabelScheme describes an attribute of texts to the reader of a source.
-type LabelScheme struct {
-	Label Label
-	// Summary describes the attribute in one line.
-	Summary string
-
+// labelScheme describes an attribute of texts to the reader of a source.
+type labelScheme struct {
+	label   Label
 	wanted  string // describes a line in messages
 	symbols func(tags []string) []string
 	most    func(tags []string) int
@@ -38,16 +35,16 @@ type LabelScheme struct {
 	of func(f *labelFields, tags []string) ([]byte, error)
 }
 
-var labels = registry.New("label", func(s LabelScheme) Label { return s.Label },
-	LabelScheme{
-		Label: ScoreLabel, Summary: `"score" of a line, from 1 to 5, in halves`,
+var labels = registry.New("label", func(s labelScheme) Label { return s.label },
+	labelScheme{
+		label:   ScoreLabel,
 		wanted:  `"score", a number from 1 to 5`,
 		symbols: scoreSymbols,
 		most:    func([]string) int { return 1 },
 		of:      scoreOf,
 	},
-	LabelScheme{
-		Label: TagsLabel, Summary: `"tags" (or "labels") of a line, a list of words, as far as data.tags lists them`,
+	labelScheme{
+		label:   TagsLabel,
 		wanted:  `"tags" (or "labels"), a list of words`,
 		symbols: tagSymbols,
 		most:    func(tags []string) int { return len(tags) },
@@ -164,10 +161,10 @@ type labelFields struct {
 }
 
 // labelLines returns the lineForm of a source of texts with labels.
-func (r Reading) labelLines(scheme LabelScheme) lineForm {
+func (r Reading) labelLines(scheme labelScheme) lineForm {
 	tags, rules := r.TagList(), r.recordRules()
 	return lineForm{
-		wanted:  fmt.Sprintf(`expected {"user": "…", "text": "…"} on every line with %s (data.label: %s)`, scheme.wanted, scheme.Label),
+		wanted:  fmt.Sprintf(`expected {"user": "…", "text": "…"} on every line with %s (data.label: %s)`, scheme.wanted, scheme.label),
 		convert: "export its users, texts and labels as such lines",
 		parse:   func(line []byte) (Record, error) { return rules.parseLabelled(line, scheme, tags) },
 	}
@@ -175,7 +172,7 @@ func (r Reading) labelLines(scheme LabelScheme) lineForm {
 
 // parseLabelled reads the fields of a line: the text of the record is a byte for each of its
 // labels, the byte 0xFF, and the text.
-func (u recordRules) parseLabelled(line []byte, scheme LabelScheme, tags []string) (Record, error) {
+func (u recordRules) parseLabelled(line []byte, scheme labelScheme, tags []string) (Record, error) {
 	rec, err := u.parseText(line)
 	if err != nil {
 		return Record{}, err

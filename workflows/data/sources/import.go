@@ -172,7 +172,7 @@ func (u uploader) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Di
 type Packer interface {
 	// Pack returns a directory of code as one file with a known digest, without the files that
 	// omit reports. digest is that of the experiment file, or "". The error is a
-	// *datasets.SourceError if the name is at fault.
+	// *source.Error if the name is at fault.
 	Pack(ctx context.Context, name, digest string, omit func(file string) bool) (*Source, error)
 }
 
@@ -342,7 +342,7 @@ func (l Library) absent(ctx context.Context, shown string) error {
 // ModelFinder finds the models that model.pretrained names, within the permissions of a reader.
 type ModelFinder interface {
 	// FindModel returns the folder of a model, or from a finder of uploaded models its checkpoint, with
-	// the digest of the experiment file. The error is a *datasets.SourceError if the name is at fault.
+	// the digest of the experiment file. The error is a *source.Error if the name is at fault.
 	FindModel(ctx context.Context, name, digest string) (folder fs.FS, uploaded *Source, err error)
 }
 

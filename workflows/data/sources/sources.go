@@ -44,7 +44,7 @@ import (
 // Finder finds the source that data.source names, within the permissions of a reader.
 type Finder interface {
 	// Find returns the files of a source. digest is data.sha256, or "". The error
-	// is a *datasets.SourceError if the name is at fault.
+	// is a *source.Error if the name is at fault.
 	Find(ctx context.Context, name, digest string) (*Source, error)
 }
 
@@ -203,13 +203,13 @@ func (s *Source) Survey(ctx context.Context, limits source.Limits, recipes []dat
 	return datasets.Survey(ctx, s.files(ctx), limits, recipes)
 }
 
-// Records reads the source once more; see datasets.Reading.
+// Records reads the source once more; see source.Reading.
 func (s *Source) Records(ctx context.Context, limits source.Limits, reading source.Reading) iter.Seq2[source.Record, error] {
 	return reading.Records(ctx, s.files(ctx), limits)
 }
 
 // Columns returns the form of the source's first file, and the names of its columns: see
-// datasets.Columns.
+// source.Columns.
 func (s *Source) Columns(ctx context.Context, named forms.Form) (forms.Form, []string, error) {
 	return source.Columns(ctx, s.files(ctx)[0], named)
 }

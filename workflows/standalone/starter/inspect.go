@@ -1,7 +1,7 @@
 // Package starter writes the first experiment file for new data: it finds the columns, counts users
 // and words, and chooses sizes and canaries that fit.
 //
-//	data, err := starter.Inspect(ctx, source, datasets.Origin{}) // which columns are the user and the text
+//	data, err := starter.Inspect(ctx, source, source.Origin{}) // which columns are the user and the text
 //	file, err := data.Propose(ctx, starter.Options{Name: "posts", Epochs: 1})
 //	text := file.Text()
 package starter

@@ -23,7 +23,7 @@ type ScanParams struct {
 }
 
 // Scan finds secrets in the sentences of the training population, at the byte level, except inserted
-// canaries. Inputs: datasets.PopulationInput and datasets.ShardsInput. Blob FindingsBlob, metrics
+// canaries. Inputs: population.Input and population.ShardsInput. Blob FindingsBlob, metrics
 // ScanMetrics.
 var Scan = tasks.Kind{Name: "audits/natural-scan", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runScan)}
 

@@ -167,7 +167,7 @@ type SummaryParams struct {
 	Parts int `json:"parts"`
 }
 
-// Summary joins the searches of all canaries, in their order: an audits.Summary. datasets.PartsInput has the
+// Summary joins the searches of all canaries, in their order: an audits.Summary. population.PartsInput has the
 // vocabulary.
 var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 

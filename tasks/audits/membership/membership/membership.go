@@ -100,7 +100,7 @@ func meanOfLeast(values []float64) float64 {
 }
 
 // Losses measures a model on the users of a share; ScoredLosses measures an external model. Inputs:
-// audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if there are
+// audits.ModelInput, population.BalancedInput, population.PartsInput, and population.InsertionsInput if there are
 // canaries.
 var (
 	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}

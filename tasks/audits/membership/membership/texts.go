@@ -68,8 +68,8 @@ func compressed(text []byte) int64 {
 	return int64(stream.Len())
 }
 
-// Texts reads the texts of all users. Inputs: datasets.BalancedInput, datasets.PartsInput, and
-// datasets.InsertionsInput if there are canaries.
+// Texts reads the texts of all users. Inputs: population.BalancedInput, population.PartsInput, and
+// population.InsertionsInput if there are canaries.
 var Texts = tasks.Kind{Name: "audits/user-texts", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runTexts)}
 
 func runTexts(ctx context.Context, t *tasks.Task, _ *struct{}) error {

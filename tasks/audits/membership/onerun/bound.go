@@ -41,7 +41,7 @@ type BoundParams struct {
 	Null *Null `json:"null,omitempty"`
 	// Program, if set, scores by its own models. The task then needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
-	// Model, if set, is an external model. The task then needs datasets.PartsInput, and no
+	// Model, if set, is an external model. The task then needs population.PartsInput, and no
 	// InitialInput.
 	Model *external.ModelParams `json:"model,omitempty"`
 	Plain bool                  `json:"plain_loss,omitempty"`

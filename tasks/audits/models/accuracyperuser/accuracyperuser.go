@@ -62,8 +62,8 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	})
 }
 
-// open opens the training part, datasets.PopulationInput and datasets.ShardsInput, or the test part,
-// datasets.PartsInput.
+// open opens the training part, population.Input and population.ShardsInput, or the test part,
+// population.PartsInput.
 func open(ctx context.Context, t *tasks.Task, part Part) (*population.Population, error) {
 	switch part {
 	case Train:

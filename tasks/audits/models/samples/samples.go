@@ -153,7 +153,7 @@ type SummaryParams struct {
 const SearchInput = "search"
 
 // Summary describes the samples of one checkpoint. Its inputs are the parts in their order,
-// audits.ModelInput, datasets.PartsInput, and SearchInput if there was a search. Its blob is
+// audits.ModelInput, population.PartsInput, and SearchInput if there was a search. Its blob is
 // audits.OutcomeBlob, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 

@@ -182,7 +182,7 @@ type UserShare struct {
 	Shares int `json:"shares"`
 	// Program, if set, measures its own model, and needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
-	// Model, if set, is external, and needs datasets.PartsInput.
+	// Model, if set, is external, and needs population.PartsInput.
 	Model *external.ModelParams `json:"model,omitempty"`
 	// ByToken asks for UserModel.Scorer, or for UserModel.Score of an external model.
 	ByToken bool `json:"by_token,omitempty"`

@@ -32,7 +32,7 @@ const (
 )
 
 type PartParams struct {
-	// Data is the part to predict: datasets.Test or datasets.Validation.
+	// Data is the part to predict: population.Test or population.Validation.
 	Data population.Part `json:"data"`
 	// Share is the number of the share, from 0, among Shares.
 	Share  int `json:"share"`

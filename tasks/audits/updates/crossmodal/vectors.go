@@ -98,8 +98,8 @@ func find(ctx context.Context, t *tasks.Task, p *GivenParams) error {
 }
 
 // OfWords assigns to users with a shadow device the mean vector, by a model's embedding, of the words of the
-// device's examples. Its inputs are audits.ModelInput, observed.DevicesInput, datasets.PopulationInput and
-// datasets.ShardsInput.
+// device's examples. Its inputs are audits.ModelInput, observed.DevicesInput, population.Input and
+// population.ShardsInput.
 var OfWords = tasks.Kind{Name: "audits/word-vectors", Version: 1, Class: tasks.Compute, Run: runOfWords}
 
 func runOfWords(ctx context.Context, t *tasks.Task) error {

@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/datasets/population"
 )
 
-// NamesInputs returns the inputs of ReadNames. datasets.PopulationInput has the users that were divided into
+// NamesInputs returns the inputs of ReadNames. population.Input has the users that were divided into
 // devices.
 func NamesInputs(b audits.Builder) []tasks.Input {
 	names, pop := b.Users()

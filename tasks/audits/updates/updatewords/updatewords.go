@@ -47,7 +47,7 @@ type Params struct {
 }
 
 // Kind measures every recorded update of an anonymous device. Its inputs are those of observed.Inputs,
-// datasets.PopulationInput, ShardsInput and PartsInput, its metrics an Outcome.
+// population.Input, ShardsInput and PartsInput, its metrics an Outcome.
 var Kind = tasks.Kind{Name: "audits/update-words", Version: 2, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
 func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
