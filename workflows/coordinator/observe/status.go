@@ -274,7 +274,7 @@ func (v *View) roundsReported(c *graph.Cell, model *graph.Node) (rounds int) {
 
 // secondsLeft estimates the remaining time of a run: its remaining work shared by all
 // slots, or the longest sequential part if that takes longer. It is nil if some
-// training, or everything, cannot be estimated.
+// training or audit, or everything, cannot be estimated.
 func (v *View) secondsLeft(r *graph.Run) *float64 {
 	trainings, ok := v.trainingsLeft(r)
 	if !ok {
