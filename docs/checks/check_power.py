@@ -4,11 +4,12 @@
     python3 docs/checks/check_power.py power.json [AUDIT.FIELD=VALUE ...]
 
     coalmine results RUN --format json > results.json
-    python3 docs/checks/check_power.py --real results.json
+    python3 docs/checks/check_power.py --real results.json [neighbours.limit=EPSILON neighbours.part=RATIO]
 
 With --real the first half of the cells, which differ in the seed alone, gives the size of a leak: the share of
 memorized canaries, and the mean AUC of the loss. The power for it stands beside the share of finds in the
-other half.
+other half. Of one_run, by vectors that all take part, the leak is epsilon_proved, and of neighbours the trainings are right and a find is an
+epsilon above neighbours.limit: all cells count.
 
 It needs SciPy, and is written from docs/method/power.md. What a statement depends on beside its sizes is
 given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters,
@@ -29,7 +30,7 @@ from check_one_run import refutes
 GIVEN = {
     "one_run.delta": 1e-5, "one_run.confidence": 0.95, "one_shot.delta": 1e-5, "many_runs.delta": 1e-5, "neighbours.parameters": 0, "neighbours.false_alarm": 1e-4,
     "deanonymization.confidence": 0.95, "deanonymization.attacks": 4, "exposure.most": 64,
-    "neighbours.part": 0.0, "attributes.values": 2, "pairs.pairs": 1000,
+    "neighbours.part": 0.0, "neighbours.limit": 0.0, "attributes.values": 2, "pairs.pairs": 1000,
 }
 PAIRS = ("matching", "linking", "cross_modal")
 SIMULATED = {"one_run": 400, "one_shot": 100, "many_runs": 100} | {name: 100 for name in PAIRS}
@@ -70,10 +71,10 @@ def one_run_p(m, r, v, epsilon, delta):
     return min(1, x.sf(v - 1) + 2 * m * delta * below.max())
 
 
-def one_run(epsilon, m, original, by_curve=False):
+def one_run(epsilon, m, original, by_curve=False, guesses=None):
     """With a trade-off curve the bound is above 0 if equal distributions are refuted."""
     delta, level = GIVEN["one_run.delta"], 1 - GIVEN["one_run.confidence"]
-    k = -(-(-(-original // 8)) * m // original)
+    k = guesses or -(-(-(-original // 8)) * m // original)
     mu, found, critical = shift(epsilon, delta), 0, None
     right = list(range(2 * k + 1))
     def refuted(v):
@@ -250,9 +251,10 @@ def beside(name, leak, powers, found):
     print(f"{name} {leak:.4f}: power {np.mean(powers):.3f}, found {sum(found)} of {n}, {sum(found) / n:.3f}; standard error of the power {math.sqrt(np.mean(powers) * (1 - np.mean(powers)) / n):.3f}")
 
 
-def real(path):
+def real(path, given=()):
+    take(given)
     with open(path) as file:
-        cells = [c["audit"] for c in json.load(file)["cells"] if c["state"] == "done"]
+        cells = [c["audit"] | {"epsilon_proved": c["privacy"]["epsilon_proved"]} if "privacy" in c else c["audit"] for c in json.load(file)["cells"] if c["state"] == "done"]
     first, last = cells[:len(cells) // 2], cells[len(cells) // 2:]
     if "random_sampling" in cells[0]:
         of = lambda c: c["random_sampling"]
@@ -263,11 +265,24 @@ def real(path):
         a = np.mean([loss(c)["value"] for c in first])
         beside("membership: AUC", a, [auc(a, c["membership"]["members"], c["membership"]["held_out"]) for c in last], [loss(c)["low"] > 0.5 for c in last])
 
+    if "one_run" in cells[0]:
+        # all vectors take part surely: the leak is the epsilon that each cell's training is proved for
+        leak, v = cells[0]["epsilon_proved"], cells[0]["one_run"]
+        beside("one_run: epsilon", leak, [one_run(leak, v["canaries"], v["canaries"], guesses=v["k_plus"])], [c["one_run"]["epsilon_lower"] > 0 for c in cells])
+    if "neighbours" in cells[0]:  # right trainings, whose limit takes neighbours.part times their noise
+        limit, v = GIVEN["neighbours.limit"], cells[0]["neighbours"]
+        GIVEN["neighbours.parameters"] = v["noise"]["values"] // v["repeats"]
+        beside("neighbours: f", 1, [neighbours(1, v["repeats"], GIVEN["neighbours.part"])], [c["neighbours"]["epsilon_low"] > limit for c in cells])
 
-def main(path, given):
+
+def take(given):
     for pair in given:
         key, value = pair.split("=")
         GIVEN[key] = type(GIVEN[key])(float(value))
+
+
+def main(path, given):
+    take(given)
     with open(path) as file:
         powers = json.load(file)["powers"]
     for s in powers:
@@ -292,4 +307,4 @@ def main(path, given):
 
 
 if __name__ == "__main__":
-    real(sys.argv[2]) if sys.argv[1] == "--real" else main(sys.argv[1], sys.argv[2:])
+    real(sys.argv[2], sys.argv[3:]) if sys.argv[1] == "--real" else main(sys.argv[1], sys.argv[2:])
