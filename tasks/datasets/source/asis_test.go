@@ -65,6 +65,18 @@ func TestNumbersAreFiniteAndDecimal(t *testing.T) {
 	}
 }
 
+// Tables pad numbers: the spaces around a score are none of it.
+func TestSpacesAroundAScoreAreNoPartOfIt(t *testing.T) {
+	t.Parallel()
+	for form, data := range scored(t, " 3 ", "2") {
+		padded, err := readAs(t, Reading{Label: ScoreLabel, Origin: Origin{Form: form}}, data)
+		plain, wrong := readAs(t, Reading{Label: ScoreLabel, Origin: Origin{Form: form}}, scored(t, "3", "2")[form])
+		if err != nil || wrong != nil || !slices.Equal(lines(padded), lines(plain)) {
+			t.Errorf("%s: %v (%v); without spaces %v (%v)", form, lines(padded), err, lines(plain), wrong)
+		}
+	}
+}
+
 func TestJSONIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	renamed := Reading{Origin: Origin{Form: forms.JSONLines, Columns: forms.Columns{Text: "body"}}}
