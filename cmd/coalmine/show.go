@@ -319,8 +319,8 @@ func (p *preparation) writeReading(w io.Writer) {
 
 func (p *preparation) writeCanaries(w io.Writer) error {
 	m := p.Insertions
-	fmt.Fprintf(w, "\n%d of %d balanced users carry a canary; %d of their %d examples are replaced (%.2g%%).\n",
-		m.SecretSharers, m.Users, m.ReplacedExamples, m.Examples, 100*float64(m.ReplacedExamples)/float64(max(1, m.Examples)))
+	fmt.Fprintf(w, "\n%d of %d balanced users carry a canary; %d of their %d examples are replaced (%s).\n",
+		m.SecretSharers, m.Users, m.ReplacedExamples, m.Examples, readable.Share(float64(m.ReplacedExamples)/float64(max(1, m.Examples))))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "p_u, p_e\tcanaries\tnever inserted\tusers each\tholders each\tcopies each\t\n")
 	for _, c := range p.Canaries {

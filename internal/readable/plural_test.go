@@ -28,6 +28,15 @@ func TestANumberHasItsNoun(t *testing.T) {
 	}
 }
 
+func TestASharesDigitsAreReadable(t *testing.T) {
+	t.Parallel()
+	for share, want := range map[float64]string{0: "0%", 0.00031: "0.031%", 0.0866: "8.7%", 0.1: "10%", 0.3449: "34%", 0.996: "100%", 1: "100%", 1.54: "154%"} {
+		if got := readable.Share(share); got != want {
+			t.Errorf("%v: %q, want %q", share, got, want)
+		}
+	}
+}
+
 // maxUncounted only falls: it is how many formats say "%d users" where one user would be "1 users".
 const maxUncounted = 129
 

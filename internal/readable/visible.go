@@ -214,6 +214,14 @@ func Percent(p float64) string {
 	return fmt.Sprintf("%.0f%%", 100*p)
 }
 
+// Share formats a share in percent, with two significant digits: "0.031%", "8.7%", "34%", "100%".
+func Share(share float64) string {
+	if share >= 0.1 {
+		return fmt.Sprintf("%.0f%%", 100*share)
+	}
+	return fmt.Sprintf("%.2g%%", 100*share)
+}
+
 // LikelyEdits returns the maximum number of edits between a mistyped word and the intended one:
 // 1 for short words, which have many neighbours.
 func LikelyEdits(word string) int { return min(max(1, len(word)/4), 3) }

@@ -386,7 +386,7 @@ func (c *Cell) canaryWarnings() []string {
 	}
 	var warnings []string
 	if replaced > audits.MaxReplaced {
-		warnings = append(warnings, fmt.Sprintf("canaries replace about %.2g%% of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", 100*replaced, 100*audits.MaxReplaced, lower))
+		warnings = append(warnings, fmt.Sprintf("canaries replace about %s of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", readable.Share(replaced), 100*audits.MaxReplaced, lower))
 	}
 	if perUser > maxPerUser {
 		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))

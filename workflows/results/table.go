@@ -331,7 +331,7 @@ func (v *viewCell) canaryShare() []string {
 	if share <= largeShare {
 		return nil
 	}
-	return []string{fmt.Sprintf(": canaries are %.2g%% of the training examples, more than %g%%: utility and memorization are those of a training on canaries; lower their probabilities or insertions", 100*share, 100*largeShare)}
+	return []string{fmt.Sprintf(": canaries are %s of the training examples, more than %g%%: utility and memorization are those of a training on canaries; lower their probabilities or insertions", readable.Share(share), 100*largeShare)}
 }
 
 func (t *Table) texts() [][]string {

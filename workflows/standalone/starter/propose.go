@@ -264,8 +264,8 @@ func (p *Proposal) chooseCanaries() error {
 			return nil
 		}
 	}
-	return fault("%s to train on, %d tokens: one canary would be %.2g%% of them; expected more text, so that canaries are less than %g%%",
-		readable.Count(trained.Examples, "text"), p.tokens(), 100*p.Share(), 100*audits.MaxReplaced)
+	return fault("%s to train on, %d tokens: one canary would be %s of them; expected more text, so that canaries are less than %g%%",
+		readable.Count(trained.Examples, "text"), p.tokens(), readable.Share(p.Share()), 100*audits.MaxReplaced)
 }
 
 // Summary describes in a line how the data are read.

@@ -87,7 +87,7 @@ func (p *Proposal) writeData(w *writer) {
 		w.line("  split: "+scalar(d.Split), "")
 	}
 	w.explained(fmt.Sprintf("  sequence: %d", p.sequence), "words at which a text is cut; %s longer", cutText(source.CutExamples))
-	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, percent(p.unknown))
+	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, readable.Share(p.unknown))
 	p.writeUsers(w)
 	if p.Percent < 100 {
 		comment := "of the training part: more does not fit into the time"
@@ -134,13 +134,11 @@ func columnsText(columns [][2]string) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.2g%%", 100*share) }
-
 func (p *Proposal) writeCanaries(w *writer) {
 	examples, tokens := p.shares()
 	w.line("canaries:", "")
 	w.line(fmt.Sprintf("  # A canary is a random sequence of %d words. %s of %s will be %s of the %d texts\n  # that train and %s of the %d tokens; from 1%% on they would change what the model learns.",
-		canaryWords, readable.Count(p.canaries.copies(), "copy"), readable.Count(p.canaries.each*len(p.canaries.insertions), "canary"), percent(examples), p.facts.Balance.Balanced.Examples, percent(tokens), p.tokens()), "")
+		canaryWords, readable.Count(p.canaries.copies(), "copy"), readable.Count(p.canaries.each*len(p.canaries.insertions), "canary"), readable.Share(examples), p.facts.Balance.Balanced.Examples, readable.Share(tokens), p.tokens()), "")
 	w.line("  insertions: ["+strings.Trim(strings.ReplaceAll(fmt.Sprint(p.canaries.insertions), " ", ", "), "[]")+"]", "copies of a canary in the training data")
 	w.line(fmt.Sprintf("  per_configuration: %d", p.canaries.each), "canaries for each number of copies")
 	w.line(fmt.Sprintf("  held_back: %d", heldBack), "controls, drawn alike and inserted nowhere")

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/storage"
@@ -171,7 +172,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if share <= audits.MaxReplaced || s.Training.Central {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.one_run replaces the data of about %.2g%% of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", 100*share, d.Label, 100*audits.MaxReplaced)}
+	return []string{fmt.Sprintf("audit.one_run replaces the data of about %s of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", readable.Share(share), d.Label, 100*audits.MaxReplaced)}
 }
 
 // space is the space of the canaries: at the byte level over the alphabet of the other canaries, of

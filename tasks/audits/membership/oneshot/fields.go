@@ -3,6 +3,7 @@ package oneshot
 import (
 	"fmt"
 
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/storage"
@@ -124,8 +125,8 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
 	if share <= audits.MaxReplaced {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.one_shot makes %.2g%% of the users canary clients (%s); above %g%% they change what the model learns, and how private it is: every user is sampled less often, and utility is that of so noisy a training",
-		100*share, d.Label, 100*audits.MaxReplaced)}
+	return []string{fmt.Sprintf("audit.one_shot makes %s of the users canary clients (%s); above %g%% they change what the model learns, and how private it is: every user is sampled less often, and utility is that of so noisy a training",
+		readable.Share(share), d.Label, 100*audits.MaxReplaced)}
 }
 
 // Plant implements audits.Planter: the clients are users without data, which an external training adds
