@@ -84,10 +84,13 @@ func TestTheWaitForAClusterEndsInTime(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-key")
 	redis, s3 := "redis://"+testserver.RefusingAddress(t), "s3://coalmine/store?endpoint=http://"+testserver.RefusingAddress(t)
 	refuses(t, "start redis-server", "serve", "--listen", "localhost:0", "--redis", redis, "--store", t.TempDir(), "--wait", "0")
-	for store, says := range map[string]string{t.TempDir(): "start redis-server", s3: "no S3 server answers"} {
-		b := begin(t, "worker", "--redis", redis, "--store", store, "--wait", "1ms")
+	for _, c := range []struct{ redis, store, says string }{
+		{redis, t.TempDir(), "start redis-server"},
+		{testserver.StartRedis(t).URL(), s3, "no S3 server answers"},
+	} {
+		b := begin(t, "worker", "--redis", c.redis, "--store", c.store, "--wait", "1ms")
 		b.says(t, "waiting up to 1ms: ")
-		b.says(t, says)
+		b.says(t, c.says)
 		if status := <-b.status; status != exitUsage {
 			t.Errorf("exit status %d, want %d", status, exitUsage)
 		}

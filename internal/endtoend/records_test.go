@@ -298,7 +298,7 @@ training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3, class: gpu
 `, `
 name: full
 data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}}
-model: {kind: transformer, embedding: 8, heads: 2, context: 24}
+model: {kind: transformer, embedding: 8, heads: 2, context: 24, adapters: {rank: 2, alpha: 3, matrices: [feed.input]}}
 training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3}}
 `, `
 name: full
