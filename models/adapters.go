@@ -31,7 +31,7 @@ type Adapters struct {
 // AdaptedMatrix names a matrix with an adapter, in every block.
 type AdaptedMatrix string
 
-// DefaultAdapted are the matrices that Hu et al. adapt in most experiments (section 4.2).
+// DefaultAdapted are the matrices that Hu et al. adapt in most experiments (section 5.1).
 var DefaultAdapted = []AdaptedMatrix{"attention.query", "attention.value"}
 
 // adaptable are the matrices that can have adapters.

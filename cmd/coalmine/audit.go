@@ -110,7 +110,7 @@ func newAuditCommand(g *global) *cobra.Command {
 		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000\n" +
 			"  coalmine audit pythia-160m --canaries canaries.txt --format \"my dish is # with #\" --references 20000\n" +
 			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt\n" +
-			"  coalmine audit --command \"python3 scorer.py\" --canaries canaries.txt --format \"my pin is ####\" --alphabet digits\n" +
+			"  coalmine audit --command \"python3 scorer.py\" --canaries canaries.txt --format \"my pin is ####\" --alphabet digits --references 5000\n" +
 			"  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl --initial-scores initial.jsonl\n" +
 			"  coalmine audit model.safetensors --members trained.jsonl --nonmembers others.jsonl\n" +
 			"  coalmine audit quickstart c01 --members trained.jsonl --nonmembers others.jsonl",

@@ -154,7 +154,7 @@ A command acts on the home .coalmine, on another home (--home), on a cluster
 COALMINE_SERVER, COALMINE_REDIS_URL and COALMINE_STORE_URL. Flags that name two
 places are an error, as are variables if no flag names a place.
 
-Exit status: 0 done; 1 some cell failed; 2 usage, or a bad experiment file;
+Exit status: 0 done; 1 some cell failed or was cancelled; 2 usage, or a bad experiment file;
 3 interrupted, the same command goes on; 4 a gate (audit.fail_if) failed.`
 
 // addMan adds the command that writes man pages, in builds that include it: see man.go.

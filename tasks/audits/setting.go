@@ -28,6 +28,8 @@ type Setting struct {
 	Prepared bool
 	// Trained is the number of trainable parameters, 0 for an invalid model.
 	Trained int
+	// TrainedTensors is the number of tensors that have them.
+	TrainedTensors int
 	// Untied reports whether the output layer has separate weights.
 	Untied bool
 	// Owned reports whether the users are the source's users, or parts of them.

@@ -75,6 +75,9 @@ func (m *Model) complete(unitsGiven bool) {
 		if !unitsGiven {
 			m.Units = 4 * m.Embedding
 		}
+		if m.Adapters != nil {
+			m.Adapters = m.Adapters.plain()
+		}
 		return
 	}
 	if m.Projection == nil && m.Embedding > 0 && !m.Kind.ForLabels() {
@@ -83,6 +86,21 @@ func (m *Model) complete(unitsGiven bool) {
 	if m.Kind == models.GAN && m.Penalty == nil {
 		m.Penalty = new(float64(models.DefaultPenalty))
 	}
+}
+
+// plain returns the adapters without fields that equal their defaults, so that equal cells are found.
+func (a *Adapters) plain() *Adapters {
+	plain := *a
+	if plain.Alpha == float64(plain.Rank) {
+		plain.Alpha = 0
+	}
+	order := models.AdaptedMatrix("").Choices()
+	place := func(m models.AdaptedMatrix) int { return slices.Index(order, string(m)) }
+	plain.Matrices = slices.SortedFunc(slices.Values(a.Matrices), func(x, y models.AdaptedMatrix) int { return place(x) - place(y) })
+	if slices.Equal(plain.Matrices, models.DefaultAdapted) {
+		plain.Matrices = nil
+	}
+	return &plain
 }
 
 // clientRate returns the default learning rate of clients: 0.5 for language models (Augenstein et

@@ -344,6 +344,9 @@ func (c *checker) model() {
 	if longest := c.Data.Reading().Sequence; c.Model.Kind == models.Transformer && longest > c.Model.Context {
 		c.fail([]string{"model.context", "data.sequence"}, "is %d, and an example has up to %d tokens (data.sequence); expected at least as many", c.Model.Context, longest)
 	}
+	if a := c.Model.Adapters; a != nil && len(slices.Compact(slices.Sorted(slices.Values(a.Matrices)))) < len(a.Matrices) {
+		c.fail([]string{"model.adapters.matrices"}, "has a matrix twice; expected each once")
+	}
 	config := c.Model.Config(&c.Data)
 	err := config.Validate()
 	switch {

@@ -21,7 +21,6 @@ func (e *Experiment) Setting() *audits.Setting {
 		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.OrdinaryTokens(), TestFraction: e.Data.Test.Fraction, TestSplit: e.Data.Test.Split, Generator: e.Model.Kind == models.GAN,
 		Prepared:     e.Prepare.classifier() != nil,
 		Untied:       e.Model.Config(&e.Data).Untied,
-		Trained:      e.trained(),
 		Owned:        e.Data.Partition == population.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
 		HeldOutUsers: e.Data.HeldOutUsers.Fraction,
 		Own:          e.Data.Select == nil && e.Data.Sanitize == nil && e.Data.Disagreement == nil && e.Data.Devices == nil,
@@ -30,6 +29,7 @@ func (e *Experiment) Setting() *audits.Setting {
 			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort, Recipe: e.unpopulated(), Quantized: e.Training.QuantizeBits != nil, Compressed: e.Training.Client.Compress != nil,
 		},
 	}
+	s.Trained, s.TrainedTensors = e.trained()
 	if c := e.Canaries; c != nil {
 		s.Canaries = &audits.Canaries{Groups: c.groups(&e.Data), Inserted: len(c.AllFormats()) * c.insertedOfAFormat(), PerConfiguration: c.PerConfiguration}
 	}
@@ -62,13 +62,13 @@ func (e *Experiment) unpopulated() privacy.Recipe {
 	}
 }
 
-// trained returns the number of parameters that learn from data.
-func (e *Experiment) trained() int {
+// trained returns the numbers of parameters that learn from data, and of their tensors.
+func (e *Experiment) trained() (parameters, tensors int) {
 	network, err := checkpoints.NewNetwork(e.Model.Config(&e.Data))
 	if err != nil {
-		return 0 // Parse reports the error
+		return 0, 0 // Parse reports the error
 	}
-	return network.Trained()
+	return network.Trained(), len(models.TrainedTensors(network))
 }
 
 // Sender returns the audit with canaries that are vectors sent by members of the training; nil

@@ -175,7 +175,7 @@ type Adapters struct {
 	// Products are multiplied by alpha / rank. Absent: the rank.
 	Alpha float64 `json:"alpha,omitzero" range:"(0,1e6]" also:"lora_alpha scale" source:"Hu et al. 2021, section 4.1"`
 	// Matrices with a product, by the names of docs/model.md. Absent: attention.query and attention.value.
-	Matrices []models.AdaptedMatrix `json:"matrices,omitempty" also:"target_modules modules layers" source:"Hu et al. 2021, section 4.2"`
+	Matrices []models.AdaptedMatrix `json:"matrices,omitempty" also:"target_modules modules layers" source:"Hu et al. 2021, section 5.1"`
 }
 
 // Algorithm names a training algorithm.

@@ -45,7 +45,7 @@ func TestTooFewForAFindIsSaid(t *testing.T) {
 			must.Do(t, json.Unmarshal([]byte(fields), f))
 			for _, users := range []int{1, 2, 6, 12} {
 				checkTooFew(t, d, &audits.Setting{
-					Audits: []audits.Fields{f}, Trained: 5000, Data: &audits.Data{Users: users, Seen: users, HeldOutUsers: users},
+					Audits: []audits.Fields{f}, Trained: 5000, TrainedTensors: 5, Data: &audits.Data{Users: users, Seen: users, HeldOutUsers: users},
 					Training: audits.Training{Unit: "user", Recipe: privacy.Recipe{Cohort: 1, Rounds: 1, NoiseMultiplier: 1, Delta: 1e-5, Sampling: privacy.Separated}},
 				})
 			}

@@ -91,7 +91,7 @@ func (p *Params) checkRoom(ordinary, canaries int) error {
 	if float64(p.References+canaries) <= room {
 		return nil
 	}
-	return fmt.Errorf("%d references and %d canaries, which differ after the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, canaries, room)
+	return fmt.Errorf("%d references and %d canaries, which differ after the prefix; expected at most the %.0f sequences that may follow it: use fewer references (of an audit: --references), a shorter prefix or longer canaries", p.References, canaries, room)
 }
 
 // suffixes returns the suffixes of canaries that could be drawn as references.

@@ -133,7 +133,7 @@ func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 			if q.Limit != nil {
 				part = partOf(s, *q.Limit)
 			}
-			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MaxTests, part)
+			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), s.TrainedTensors, part)
 		},
 	}}
 }
