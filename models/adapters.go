@@ -117,7 +117,7 @@ func (a Adapters) validate(problems *[]error, c cell) {
 	for _, m := range adaptable {
 		rows, _, columns := m.size(c)
 		if most := min(rows, columns); slices.Contains(names, m.name) && (a.Rank < 1 || a.Rank > most) {
-			*problems = append(*problems, fmt.Errorf("adapters: rank %d: want 1 to %d, the rank of %s [%d, %d] at most", a.Rank, most, m.name, rows, columns))
+			*problems = append(*problems, fmt.Errorf("adapters: rank %d: want 1 to %d, the largest rank of %s [%d, %d]", a.Rank, most, m.name, rows, columns))
 			return
 		}
 	}

@@ -365,7 +365,7 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 		"has neither":                          func(c *Config) { c.Kind = LSTM },
 		"adapters {Rank:2 Alpha:0 Matrices:}: a model of kind gru has none":     func(c *Config) { c.Kind, c.Heads, c.Adapters.Rank = GRU, 0, 2 },
 		"adapters: rank 0: want 1 to 8":                                         func(c *Config) { c.Adapters.Alpha = 1 },
-		"adapters: rank 6: want 1 to 5, the rank of feed.output [5, 8] at most": func(c *Config) { c.Adapters = Adapters{Rank: 6, Matrices: "feed.output"} },
+		"adapters: rank 6: want 1 to 5, the largest rank of feed.output [5, 8]": func(c *Config) { c.Adapters = Adapters{Rank: 6, Matrices: "feed.output"} },
 		`adapters: matrix "query": want some of attention.query, `:              func(c *Config) { c.Adapters = Adapters{Rank: 1, Matrices: "query"} },
 		`adapters: matrix "feed.output": want some of`:                          func(c *Config) { c.Adapters = Adapters{Rank: 1, Matrices: "feed.output,feed.output"} },
 		"adapters: alpha -1: want a positive number":                            func(c *Config) { c.Adapters = Adapters{Rank: 1, Alpha: -1} },

@@ -8,8 +8,8 @@
 
 With --real the first half of the cells, which differ in the seed alone, gives the size of a leak: the share of
 memorized canaries, and the mean AUC of the loss. The power for it stands beside the share of finds in the
-other half. Of one_run, by vectors that all take part, the leak is epsilon_proved, and of neighbours the trainings are right and a find is an
-epsilon above neighbours.limit: all cells count.
+other half. For one_run with vectors, all of which take part, the leak is
+epsilon_proved. For neighbours the trainings are right, a find is an epsilon above neighbours.limit, and all cells count.
 
 It needs SciPy, and is written from docs/method/power.md. What a statement depends on beside its sizes is
 given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters, neighbours.tensors,

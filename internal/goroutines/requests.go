@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// InBatches calls do with consecutive parts of a list, of batch items each, and returns the answers in the
+// InBatches calls do with consecutive parts of a list, of at most batch items each (at least 1), and returns the answers in the
 // order of the list. At most concurrency calls run at a time; 0 stands for 1. The first error ends the others.
 func InBatches[A, R any](ctx context.Context, list []A, batch, concurrency int, do func(ctx context.Context, part []A) ([]R, error)) ([]R, error) {
 	answers := make([]R, len(list))
 	group, within := WithContext(ctx)
 	group.SetLimit(max(1, concurrency))
+	batch = max(1, batch)
 	for first := 0; first < len(list) && within.Err() == nil; first += batch {
+		end := min(first+batch, len(list))
 		group.Go(func() error {
-			found, err := do(within, list[first:min(first+batch, len(list))])
-			copy(answers[first:], found)
+			found, err := do(within, list[first:end])
+			copy(answers[first:end], found)
 			return err
 		})
 	}
@@ -35,8 +37,8 @@ type Retries struct {
 }
 
 // Retry calls ask until it succeeds, fails with an error that another try does not resolve, or has failed too
-// often. again reports whether another try may succeed, and the least pause before it.
-func (r Retries) Retry(ctx context.Context, ask func() error, again func(error) (again bool, least time.Duration)) error {
+// often. retryable reports whether another try may succeed, and the shortest pause before it.
+func (r Retries) Retry(ctx context.Context, ask func() error, retryable func(error) (ok bool, pause time.Duration)) error {
 	const tries, firstPause, maxPause = 5, 500 * time.Millisecond, time.Minute
 	pause := cmp.Or(r.Pause, firstPause)
 	for left := cmp.Or(r.Tries, tries) - 1; ; left-- {
@@ -44,7 +46,7 @@ func (r Retries) Retry(ctx context.Context, ask func() error, again func(error) 
 		if err == nil {
 			return nil
 		}
-		retry, least := again(err)
+		retry, least := retryable(err)
 		switch {
 		case !retry:
 			return err

@@ -107,10 +107,11 @@ func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A
 		return nil, c.conversation.Explain(DescribeFirst.Errorf("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
 	}
 	return goroutines.InBatches(ctx, list, batch, c.options.Concurrency, func(ctx context.Context, some []A) (found []R, err error) {
-		return found, c.request(ctx, method, about(some), func(result json.RawMessage) (err error) {
+		err = c.request(ctx, method, about(some), func(result json.RawMessage) (err error) {
 			found, err = decode(result, len(some))
 			return err
 		})
+		return found, err
 	})
 }
 

@@ -141,10 +141,10 @@ func (r *Ratio) Add(count, size int) {
 // groups.
 func (r *Ratio) Share() Share { return r.share(min(r.groups, r.size), r.size) }
 
-// ShareOfCanaries is Share for things that depend on each other little, such as canaries of a training. They
-// count at most as independent, also if the variance is 0, as in the standard of the NCHS (Parker et al.
-// 2017), and the correction for few groups stays (ours), down to the number of groups: groups that differ
-// more never have a narrower interval.
+// ShareOfCanaries is Share for things that hardly depend on each other, such as the canaries of a training.
+// They count at most as independent, as in the standard of the NCHS for a variance of 0 (Parker et al. 2017).
+// The correction for few groups stays, down to the number of groups (ours). So groups that differ more never
+// have a narrower interval.
 func (r *Ratio) ShareOfCanaries() Share {
 	if r.groups < 2 || r.size < 2 {
 		return r.Share()
@@ -153,8 +153,8 @@ func (r *Ratio) ShareOfCanaries() Share {
 	return r.share(most, most)
 }
 
-// share returns the share; its interval is that of the given number of independent things without variance,
-// and of at most the other number with it.
+// share returns the share with its interval. withoutVariance is the number of independent things if the
+// groups do not differ; otherwise it is computed, and limited by most.
 func (r *Ratio) share(withoutVariance, most float64) Share {
 	s := NewShare(int(r.count), int(r.size))
 	if n := r.effective(withoutVariance, most); n > 0 {

@@ -235,7 +235,7 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	for _, w := range found[size:] {
 		e.metrics.UnknownWords += int(counts[w])
 	}
-	return append(labels, text.TextsOf(e.words, found[:size])...), nil
+	return append(labels, text.WordsAt(e.words, found[:size])...), nil
 }
 
 // givenWords returns the words of the input vocabulary.

@@ -44,7 +44,7 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 		c.fault.Examples = 1
 		l := newLexicon(source.Reading{}, faults.Params{Faults: []faults.Planted{c.fault}})
 		numbers, _ := l.sentence(0, c.text)
-		if words := text.TextsOf(l.words.all, numbers); !slices.Equal(words, c.words) {
+		if words := text.WordsAt(l.words.all, numbers); !slices.Equal(words, c.words) {
 			t.Errorf("%s makes %q of %q, want %q", c.fault.Fault, words, c.text, c.words)
 		}
 		if found := l.found()[0]; found.Examples != 1 || found.Users != 1 || found.Changed == 1 != c.changed {
@@ -59,7 +59,7 @@ func TestSentencesAreCutAfterTheFault(t *testing.T) {
 	l := newLexicon(source.Reading{Sequence: 2}, faults.Params{Faults: []faults.Planted{{Fault: faults.JoinWords, Users: 1}}})
 	for content, want := range map[string]bool{"a b c": false, "a b c d": true} {
 		numbers, cut := l.sentence(0, content)
-		if words := text.TextsOf(l.words.all, numbers); !slices.Equal(words, []string{"a b", "c"}) || cut != want {
+		if words := text.WordsAt(l.words.all, numbers); !slices.Equal(words, []string{"a b", "c"}) || cut != want {
 			t.Errorf("%q reads %q, cut: %v", content, words, cut)
 		}
 	}
@@ -172,7 +172,7 @@ func TestFaultsAreIndependentAndStack(t *testing.T) {
 			content = bruteForce(&both[0], content)
 		}
 		numbers, _ := l.sentence(users[x.User], x.Text)
-		if got := underscored(text.TextsOf(l.words.all, numbers)); !strings.HasPrefix(content+" ", got+" ") {
+		if got := underscored(text.WordsAt(l.words.all, numbers)); !strings.HasPrefix(content+" ", got+" ") {
 			t.Fatalf("example %d reads %q, want %q", i, got, content)
 		}
 		met[[2]bool{hit[0][i], hit[1][i]}]++

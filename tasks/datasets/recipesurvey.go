@@ -196,7 +196,7 @@ func (r *recipeSurvey) vocabulary() []string {
 	}
 	words, counts := r.text.lexicon.words.all, r.trained()
 	clear(counts[:min(len(counts), r.text.lexicon.labels)]) // labels are not words
-	return text.TextsOf(words, mostFrequent(words, counts, r.recipe.VocabularySize))
+	return text.WordsAt(words, mostFrequent(words, counts, r.recipe.VocabularySize))
 }
 
 // trained counts the words of the training part, by number.

@@ -397,7 +397,7 @@ func (t *readText) add(user int, record *source.Record, known bool) {
 
 // compare records whether FirstRules read a text differently.
 func (t *readText) compare(user int, content string, words []uint32, cut bool) {
-	if t.first == nil || t.first.faults == nil && !text.HasNewlyDropped(content) {
+	if t.first == nil || t.first.faults == nil && !text.RulesDiffer(content) {
 		return
 	}
 	others, otherCut := t.first.sentence(user, content)

@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -65,7 +64,13 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 		return nil, err
 	}
 	m := &Model{workspace: w, which: which}
-	if err = errors.Join(codeOf(t, p.Code).Unpack(ctx, w), w.Folder(outFolder), putLeft(ctx, t, w, input)); err == nil {
+	if err = codeOf(t, p.Code).Unpack(ctx, w); err == nil {
+		err = w.Folder(outFolder)
+	}
+	if err == nil {
+		err = putLeft(ctx, t, w, input)
+	}
+	if err == nil {
 		m.client, err = startScorer(ctx, line, w, &terms, t.Writable(), t.Variables())
 	}
 	if err != nil {

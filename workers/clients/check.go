@@ -60,12 +60,12 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
 		{Name: "draws parameters by the seed", Rule: SeededStart, Run: c.seeded},
 		{Name: "leaves what it reads as it is", Rule: FilesAsAsked, Run: c.reads},
-		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(c.unskipped, c.trains)},
-		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(c.unskipped, c.rounds)},
+		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(nil, c.trains)},
+		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(nil, c.rounds)},
 		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.begun(c.varies, c.forgets)},
 		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.begun(c.takesOne, c.trainsMany)},
 		{Name: "sums updates", Rule: SumOfMany, Run: c.begun(c.addsNothing, c.sums)},
-		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(c.unskipped, c.evaluates)},
+		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(nil, c.evaluates)},
 		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.begun(c.readsImages, c.scores)},
 		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.begun(c.readsImages, c.total)},
 		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.begun(c.hasNoTrees, c.trees)},
@@ -123,11 +123,14 @@ func (c *checker) work(params []float32, number int) (clientprograms.Work, error
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
 }
 
-// begun returns a check of the first work on the initial parameters, unless there is a reason to skip it.
+// begun returns a function that runs check with the first work on the initial parameters. A reason of skipped,
+// which may be nil, skips it.
 func (c *checker) begun(skipped func() (reason string), check func(w clientprograms.Work, start []float32) error) func() error {
 	return func() error {
-		if reason := skipped(); reason != "" {
-			return contracts.Skip("%s", reason)
+		if skipped != nil {
+			if why := skipped(); why != "" {
+				return contracts.Skip("%s", why)
+			}
 		}
 		w, start, err := c.begin(7, 0)
 		if err != nil {
@@ -137,36 +140,34 @@ func (c *checker) begun(skipped func() (reason string), check func(w clientprogr
 	}
 }
 
-// reason returns a reason if it applies.
-func reason(applies bool, reason string) string {
+// when returns a reason if it applies.
+func when(applies bool, reason string) string {
 	if applies {
 		return reason
 	}
 	return ""
 }
 
-func (c *checker) unskipped() string { return "" }
-
 func (c *checker) varies() string {
-	return reason(!c.program.description.Deterministic, "it does not call itself deterministic")
+	return when(!c.program.description.Deterministic, "it does not call itself deterministic")
 }
 
 func (c *checker) takesOne() string {
-	return reason(c.program.description.Together == nil, "it takes one user at a time")
+	return when(c.program.description.Together == nil, "it takes one user at a time")
 }
 
 func (c *checker) addsNothing() string {
 	m := c.program.description.Together
-	return reason(m == nil || !m.Sum, "it adds no updates up")
+	return when(m == nil || !m.Sum, "it adds no updates up")
 }
 
 func (c *checker) readsImages() string {
-	return reason(c.setting.OfImages(), "models of images are not asked for texts")
+	return when(c.setting.OfImages(), "models of images are not asked for texts")
 }
 
 func (c *checker) hasNoTrees() string {
 	d := c.program.description
-	return reason(!d.Tree || d.Input != clientprograms.TokensInput, "it scores no trees of tokens")
+	return when(!d.Tree || d.Input != clientprograms.TokensInput, "it scores no trees of tokens")
 }
 
 // begin returns work on the initial parameters of a seed.

@@ -12,7 +12,7 @@ var (
 	OneObjectALine   = contract.Rule("Standard output is for answers alone: one JSON object a line, in UTF-8, of at most 64 MiB. Whatever is for people goes to standard error.")
 	OneAnswerEach    = contract.Rule("Every request is answered exactly once, by its `id`. The next one comes after the answer.")
 	DescribeFirst    = contract.Rule("The first request is `describe`. Its result names the contract, its version, the program, the parameters with their shapes, what it reads, and whether it is deterministic.")
-	SameTensors      = contract.Rule("Parameters are a safetensors file of 32-bit floats. It has the tensors that `describe` names, with their shapes, and no others: in every file, in every round. Files of `fit`, `fit_many` and `sum` leave out `frozen` tensors.")
+	SameTensors      = contract.Rule("Parameters are a safetensors file of 32-bit floats. It has the tensors that `describe` names, with their shapes, and no others, in every file, in every round. Files that `fit`, `fit_many` and `sum` write lack the `frozen` tensors.")
 	FiniteNumbers    = contract.Rule("Parameters, losses and log-probabilities are finite numbers. A loss is not below 0, a log-probability not above 0; the text `-inf` stands for that of a probability of 0.")
 	FilesAsAsked     = contract.Rule("A file that a request names to be read is only read. One that it names to be written is complete before the answer.")
 	SeededStart      = contract.Rule("The parameters of `initial` depend on the configuration and the seed alone.")

@@ -33,7 +33,7 @@ func (r Rules) Check() error {
 // First reports whether a task reads by FirstRules.
 func (r Rules) First() bool { return cmp.Or(r, FirstRules) == FirstRules }
 
-// HasNewlyDropped reports whether CurrentRules drop a character of a text that FirstRules keep.
-func HasNewlyDropped(text string) bool {
+// RulesDiffer reports whether CurrentRules drop a character of the text that FirstRules keep.
+func RulesDiffer(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return isFormat(r, false) && !isFormat(r, true) })
 }

@@ -88,8 +88,8 @@ func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabula
 	return ParseVocabulary(data)
 }
 
-// TextsOf returns the words with the given numbers.
-func TextsOf[T int32 | uint32](words []string, numbers []T) []string {
+// WordsAt returns the words at the given indexes.
+func WordsAt[T int32 | uint32](words []string, numbers []T) []string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
 		texts[i] = words[n]
@@ -108,9 +108,9 @@ func (v *Vocabulary) Text(tokens []int32) string {
 		return string(text)
 	}
 	if v.alphabet != 0 {
-		return v.unspaced(v.alphabet.Text(TextsOf(v.Words, tokens)))
+		return v.unspaced(v.alphabet.Text(WordsAt(v.Words, tokens)))
 	}
-	return strings.Join(TextsOf(v.Words, tokens), " ")
+	return strings.Join(WordsAt(v.Words, tokens), " ")
 }
 
 // Texts returns the texts of the two parts of a sequence of tokens. Spaces between the parts belong
@@ -118,7 +118,7 @@ func (v *Vocabulary) Text(tokens []int32) string {
 func (v *Vocabulary) Texts(prefix, suffix []int32) (context, continuation string) {
 	context, continuation = v.Text(prefix), v.Text(suffix)
 	if v.alphabet != 0 && len(prefix) > 0 {
-		continuation = v.alphabet.Text(TextsOf(v.Words, suffix))
+		continuation = v.alphabet.Text(WordsAt(v.Words, suffix))
 	} else if v.Level() == WordLevel && context != "" {
 		return context, " " + continuation
 	}

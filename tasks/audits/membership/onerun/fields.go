@@ -129,6 +129,8 @@ func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
 	case !vectors:
 		fail.If(o.Design == LearnedWords && (s.External != nil || s.Program != nil), []string{path + ".design", "training.algorithm", "training.client_command"},
 			"is learned, by gradients at the initial model, and a program trains this one; set it to own-word")
+		fail.If(o.Design == LearnedWords && o.Canaries > maxLearned, []string{path + ".canaries", path + ".design"},
+			"is %d; expected at most %d learned canaries, because each is compared with all others", o.Canaries, maxLearned)
 		o.checkRoom(s, fail)
 	}
 	return true

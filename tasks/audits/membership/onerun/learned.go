@@ -17,9 +17,9 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// Learned exchanges words of canaries until their gradients at the initial model hardly overlap. A canary is
-// found by the change of the model along its gradient, and the contributions of others hide it there by the
-// squares of the cosines between their gradients and its own. The task lowers the sum of these squares over all
+// Learned exchanges words of canaries until their gradients at the initial model hardly overlap. The change
+// of the model along a canary's gradient shows the canary. Gradients of others hide it, each by the square of its
+// cosine with the canary's. The task lowers the sum of these squares over all
 // pairs of canaries, and over canaries and users, by greedy exchange: from own words (OwnWord), in each pass and
 // for each canary a random word is proposed for all places, another for every second and one for each place, and
 // taken if the sum falls.
@@ -63,6 +63,8 @@ const (
 	learnedPasses = 2
 	// widerProposals are those of a word for more than one place.
 	widerProposals = 2
+	// maxLearned bounds the comparison of all pairs of canaries.
+	maxLearned = 5000
 	// learnedUsers is the largest number of users whose gradients are avoided.
 	learnedUsers = 100
 	sketchLength = 4096
@@ -151,7 +153,7 @@ func (l *learning) begin(ordinary, longest int) error {
 	l.choices, l.longest = p.Choices(ordinary), longest
 	for i := range p.Canaries {
 		tokens := p.DrawDistinct(l.words, OwnWord.choices(l.choices, i), l.seen)
-		sketch, err := l.sketch([][]int32{l.sentence(tokens)})
+		sketch, err := l.sketchOf(i, tokens)
 		if err != nil {
 			return err
 		}
@@ -160,13 +162,13 @@ func (l *learning) begin(ordinary, longest int) error {
 	return nil
 }
 
-// sentence returns a canary as an example of a user.
-func (l *learning) sentence(tokens []int32) []int32 {
-	s := append([]int32{text.Begin}, tokens...)
-	if len(tokens) < l.longest {
-		s = append(s, text.End)
+// sketchOf returns the sketch of a canary, as an example of a user.
+func (l *learning) sketchOf(canary int, tokens []int32) ([]float32, error) {
+	sketch, err := l.sketch([][]int32{text.Frame(nil, tokens, l.longest)})
+	if err != nil {
+		return nil, fmt.Errorf("canary %d: %w", canary, err)
 	}
-	return s
+	return sketch, nil
 }
 
 // avoid sketches the gradients of users: all, or learnedUsers of them, drawn.
@@ -182,7 +184,7 @@ func (l *learning) avoid(ctx context.Context, pop *population.Population) error 
 		}
 		sketch, err := l.sketch(sentences)
 		if err != nil {
-			return tasks.Permanent(err)
+			return tasks.Permanent(fmt.Errorf("user %d: %w", u, err))
 		}
 		l.users = append(l.users, sketch)
 	}
@@ -192,7 +194,7 @@ func (l *learning) avoid(ctx context.Context, pop *population.Population) error 
 // sketch returns the sketch of the gradient of sentences over its norm; zeros for a gradient of 0.
 func (l *learning) sketch(sentences [][]int32) ([]float32, error) {
 	if _, err := l.learner.Gradient(l.at, sentences, l.gradient); err != nil {
-		return nil, fmt.Errorf("gradient of a canary at the initial model: %w", err)
+		return nil, fmt.Errorf("gradient at the initial model: %w", err)
 	}
 	sums := make([]float64, sketchLength)
 	for block, signs := range l.signs {
@@ -263,7 +265,7 @@ func (l *learning) exchange(canary int) (exchanged int, err error) {
 		if l.seen[fmt.Sprint(tokens)] {
 			continue
 		}
-		sketch, err := l.sketch([][]int32{l.sentence(tokens)})
+		sketch, err := l.sketchOf(canary, tokens)
 		if err != nil {
 			return 0, err
 		}
