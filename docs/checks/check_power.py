@@ -12,8 +12,8 @@ other half. For one_run with vectors, all of which take part, the leak is
 epsilon_proved. For neighbours the trainings are right, a find is an epsilon above neighbours.limit, and all cells count.
 
 It needs SciPy, and is written from docs/method/power.md. What a statement depends on beside its sizes is
-given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters, neighbours.tensors,
-neighbours.false_alarm, neighbours.part (the noise multiplier with the epsilon of audit.fail_if.neighbours_epsilon
+given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters,
+neighbours.intervals, neighbours.false_alarm, neighbours.part (the noise multiplier with the epsilon of audit.fail_if.neighbours_epsilon
 over the claimed one, by coalmine account calibrate), deanonymization.confidence, deanonymization.attacks,
 many_runs.delta, attributes.values, pairs.pairs, and exposure.most for exposures that no references limit. Guesses of one_run are an eighth
 each, without halvings, about text. Of statements with a gate only that of neighbours is computed.
@@ -28,9 +28,9 @@ from scipy import optimize, special, stats
 from check_one_run import refutes
 
 GIVEN = {
-    "one_run.delta": 1e-5, "one_run.confidence": 0.95, "one_shot.delta": 1e-5, "many_runs.delta": 1e-5, "neighbours.parameters": 0, "neighbours.tensors": 1, "neighbours.false_alarm": 1e-4,
+    "one_run.delta": 1e-5, "one_run.confidence": 0.95, "one_shot.delta": 1e-5, "many_runs.delta": 1e-5, "neighbours.parameters": 0, "neighbours.false_alarm": 1e-4,
     "deanonymization.confidence": 0.95, "deanonymization.attacks": 4, "exposure.most": 64,
-    "neighbours.part": 0.0, "neighbours.limit": 0.0, "attributes.values": 2, "pairs.pairs": 1000,
+    "neighbours.part": 0.0, "neighbours.intervals": 8, "neighbours.limit": 0.0, "attributes.values": 2, "pairs.pairs": 1000,
 }
 PAIRS = ("matching", "linking", "cross_modal")
 SIMULATED = {"one_run": 400, "one_shot": 100, "many_runs": 100} | {name: 100 for name in PAIRS}
@@ -180,7 +180,7 @@ def tpr(a, m, n, rate=0.01):
 def neighbours(f, rounds, part=0.0):
     columns = min(GIVEN["neighbours.parameters"], max(1, 2 ** 20 // rounds))
     v = columns * rounds
-    most = max(stats.chi2.ppf(GIVEN["neighbours.false_alarm"] / 17, v), part ** 2 * stats.chi2.ppf(0.025 / (2 + GIVEN["neighbours.tensors"]), v))
+    most = max(stats.chi2.ppf(GIVEN["neighbours.false_alarm"] / 17, v), part ** 2 * stats.chi2.ppf(0.025 / GIVEN["neighbours.intervals"], v))
     return stats.chi2.cdf(most / f ** 2, v)
 
 
@@ -271,7 +271,8 @@ def real(path, given=()):
         beside("one_run: epsilon", leak, [one_run(leak, v["canaries"], v["canaries"], guesses=v["k_plus"])], [c["one_run"]["epsilon_lower"] > 0 for c in cells])
     if "neighbours" in cells[0]:  # right trainings, whose limit takes neighbours.part times their noise
         limit, v = GIVEN["neighbours.limit"], cells[0]["neighbours"]
-        GIVEN["neighbours.parameters"], GIVEN["neighbours.tensors"] = v["noise"]["values"] // v["repeats"], v["noise"]["parts"] - 2
+        GIVEN["neighbours.parameters"] = v["noise"]["values"] // v["repeats"]
+        GIVEN["neighbours.intervals"] = v["noise"]["parts"]
         beside("neighbours: f", 1, [neighbours(1, v["repeats"], GIVEN["neighbours.part"])], [c["neighbours"]["epsilon_low"] > limit for c in cells])
 
 

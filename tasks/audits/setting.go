@@ -28,7 +28,7 @@ type Setting struct {
 	Prepared bool
 	// Trained is the number of trainable parameters, 0 for an invalid model.
 	Trained int
-	// TrainedTensors is the number of tensors that have them.
+	// TrainedTensors is the number of tensors that they form.
 	TrainedTensors int
 	// Untied reports whether the output layer has separate weights.
 	Untied bool

@@ -153,9 +153,9 @@ func (s *Spec) rows() (rows [][]*Cell) {
 }
 
 // Identity is equal for statements with equal power: it consists of their numbers and fields, and of the
-// cell's vocabulary, parameters and canaries.
+// cell's vocabulary, parameters, tensors and canaries.
 func (s *Statement) Identity() string {
-	facts, err := json.Marshal([]any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.Canaries})
+	facts, err := json.Marshal([]any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.TrainedTensors, s.setting.Canaries})
 	if err != nil { // impossible for fields of an experiment file
 		return ""
 	}

@@ -62,7 +62,7 @@ func (e *Experiment) unpopulated() privacy.Recipe {
 	}
 }
 
-// trained returns the numbers of parameters that learn from data, and of their tensors.
+// trained returns the number of parameters that learn from data, and of the tensors that they form.
 func (e *Experiment) trained() (parameters, tensors int) {
 	network, err := checkpoints.NewNetwork(e.Model.Config(&e.Data))
 	if err != nil {

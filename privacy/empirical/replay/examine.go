@@ -418,15 +418,6 @@ func (x *examiner) apart(enough func(earlier, later int) bool, most int) Test {
 	return t
 }
 
-// unsure is the probability that an interval misses the noise multiplier.
-const unsure = 0.05
-
-// intervalsOfAll is the number of intervals beside those of tensors: of all noise, and along the move.
-const intervalsOfAll = 2
-
-// side is the probability that the noise multiplier lies on one side of one of several intervals.
-func side(intervals int) float64 { return unsure / 2 / float64(intervals) }
-
 // multiplier returns the multiplier of the part with the lowest upper limit.
 func (x *examiner) multiplier(sensitivity float64) Multiplier {
 	var list []Multiplier
@@ -446,9 +437,10 @@ func (x *examiner) multiplier(sensitivity float64) Multiplier {
 	for i := range list {
 		m := &list[i]
 		m.Parts = len(list)
+		miss := side(m.Parts)
 		m.Measured = unit * math.Sqrt(m.Squares/float64(m.Values))
-		m.Low = unit * math.Sqrt(m.Squares/chiSquareQuantile(1-side(m.Parts), float64(m.Values)))
-		m.High = unit * math.Sqrt(m.Squares/chiSquareQuantile(side(m.Parts), float64(m.Values)))
+		m.Low = unit * math.Sqrt(m.Squares/chiSquareQuantile(1-miss, float64(m.Values)))
+		m.High = unit * math.Sqrt(m.Squares/chiSquareQuantile(miss, float64(m.Values)))
 	}
 	return slices.MinFunc(list, func(a, b Multiplier) int { return cmp.Compare(a.High, b.High) })
 }

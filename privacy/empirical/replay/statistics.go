@@ -84,14 +84,21 @@ func equalSizes(n int, q float64) float64 {
 
 // Power returns the probability that the test of all noise refutes the claim, or that the interval
 // of all noise ends below part times the claimed deviation; part = 0 leaves out the interval.
-// values independent elements of the given number of tensors have share times the claimed deviation.
-// p-values are multiplied by MaxTests. Other tests and intervals may find more.
-func Power(values int, share, falseAlarm float64, tensors int, part float64) float64 {
+// values independent elements have share times the claimed deviation. p-values are multiplied by
+// the number of tests, and the intervals hold together with probability 1 - unsure. Other tests and
+// intervals may find more.
+func Power(values int, share, falseAlarm float64, tests, intervals int, part float64) float64 {
 	n := float64(values)
-	refuted := chiSquareQuantile(falseAlarm/MaxTests, n)
-	below := chiSquareQuantile(side(tensors+intervalsOfAll), n) * part * part
+	refuted := chiSquareQuantile(falseAlarm/float64(tests), n)
+	below := chiSquareQuantile(side(intervals), n) * part * part
 	return belowChiSquare(max(refuted, below)/(share*share), n)
 }
 
 // MaxTests is the largest number of tests of observations.
 const MaxTests = 17
+
+// unsure is the probability that an interval misses the noise multiplier.
+const unsure = 0.05
+
+// side is the probability that one of the intervals misses the noise multiplier on one side.
+func side(intervals int) float64 { return unsure / 2 / float64(intervals) }

@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical/replay"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/neighbours"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/plan/compile/compiletest"
@@ -87,6 +88,9 @@ func TestRightTrainingsAreNotRefuted(t *testing.T) {
 				if v.Sensitivity < 1-replay.Tolerance { // a clip norm that is 1.01 times the claimed one is found
 					t.Errorf("sensitivity %g: nobody was clipped", v.Sensitivity)
 				}
+				if n := countedByPower(t, sets); v.Noise.Parts != n && (name != "dp-sgd" || v.Noise.Parts != n-1) { // whose last record may take no part
+					t.Errorf("%d intervals; the power counts %d", v.Noise.Parts, n)
+				}
 				if v.Epsilon == nil {
 					t.Error("no epsilon of the noise")
 				}
@@ -97,6 +101,19 @@ func TestRightTrainingsAreNotRefuted(t *testing.T) {
 			})
 		}
 	}
+}
+
+// countedByPower returns the number of intervals that the power counts. All noise at the noise multiplier of
+// a limit has an interval below it with a probability of 0.025 over their number, and any noise is below that of
+// a limit of 0, a million times the claimed one.
+func countedByPower(t *testing.T, sets string) int {
+	cell := &compiletest.Resolve(t, file, nil, strings.Fields(sets)...).Cells[0]
+	none := 0.0
+	for _, s := range neighbours.Audit.Power(cell.Experiment.Setting(), nil) {
+		return int(math.Round(0.025 / s.Power(audits.Question{Sizes: s.Numbers(), Leak: 1e6, Limit: &none})))
+	}
+	t.Fatal("no power")
+	return 0
 }
 
 // The faults of audit.control are found, each by a test of its own.

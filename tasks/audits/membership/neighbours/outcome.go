@@ -133,9 +133,23 @@ func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 			if q.Limit != nil {
 				part = partOf(s, *q.Limit)
 			}
-			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), s.TrainedTensors, part)
+			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MaxTests, intervals(s), part)
 		},
 	}}
+}
+
+// intervals returns the number of intervals of a replay: of all noise, of each tensor and of the count of an
+// adaptive clip norm, and, if the noise of rounds is independent, along the moves. A replay without moves that
+// it compares has one interval less.
+func intervals(s *audits.Setting) int {
+	n := 1 + s.TrainedTensors
+	if s.Training.Recipe.ClipQuantile != nil {
+		n++
+	}
+	if s.Training.Recipe.Mechanism == nil {
+		n++
+	}
+	return n
 }
 
 // partOf is the noise multiplier with the epsilon of a limit, divided by the claimed one: a million for 0,
