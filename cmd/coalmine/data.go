@@ -131,17 +131,17 @@ type listedFile struct {
 	SHA256 storage.Digest `json:"sha256"`
 }
 
-func listed(source *sources.Source) []listedFile {
+func listed(src *sources.Source) []listedFile {
 	var files []listedFile
-	for _, f := range source.Files {
+	for _, f := range src.Files {
 		files = append(files, listedFile{f.Name, f.Digest})
 	}
 	return files
 }
 
-func contents(ctx context.Context, source *sources.Source) ([][]byte, error) {
+func contents(ctx context.Context, src *sources.Source) ([][]byte, error) {
 	var all [][]byte
-	for _, f := range source.Files {
+	for _, f := range src.Files {
 		body, err := f.Open(ctx)
 		if err != nil {
 			return nil, err
@@ -173,8 +173,8 @@ func planHere(ctx context.Context, sub *submission.Submission) (*plan.Plan, *loc
 }
 
 // refill runs the tasks up to the iid partition in memory.
-func refill(ctx context.Context, source *sources.Source, limits source.Limits, r datasets.Recipe) (*population.PartitionMetrics, error) {
-	files, err := contents(ctx, source)
+func refill(ctx context.Context, src *sources.Source, limits source.Limits, r datasets.Recipe) (*population.PartitionMetrics, error) {
+	files, err := contents(ctx, src)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func refill(ctx context.Context, source *sources.Source, limits source.Limits, r
 		p.Nodes[spec.Key] = n
 		return spec.Key
 	}
-	corpus := node(datasets.Import, r.Import(source.Digests(), limits))
+	corpus := node(datasets.Import, r.Import(src.Digests(), limits))
 	parts := node(datasets.Encode, r.Encode(), tasks.Input{Name: datasets.CorpusInput, Key: corpus})
 	balanced := node(population.Balance, r.Balance(), tasks.Input{Name: population.PartsInput, Key: parts})
 	pop := node(population.Partition, population.PartitionParams{Partition: population.IID, Words: r.Words, Seed: r.Seed},

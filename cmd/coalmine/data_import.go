@@ -151,9 +151,9 @@ func (g *global) library(ctx context.Context) (*sources.Library, error) {
 	return &sources.Library{Archive: archive}, nil
 }
 
-func (g *global) printImported(name string, source *sources.Source) error {
-	digest := experiment.SourceDigest(source.Digests())
-	return g.report(map[string]any{"source": name, "sha256": digest, "files": listed(source)}, "%s\n", digest)
+func (g *global) printImported(name string, src *sources.Source) error {
+	digest := experiment.SourceDigest(src.Digests())
+	return g.report(map[string]any{"source": name, "sha256": digest, "files": listed(src)}, "%s\n", digest)
 }
 
 func newDataListCommand(g *global) *cobra.Command {

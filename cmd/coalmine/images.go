@@ -170,12 +170,12 @@ func (i *inspecting) read() []datasets.Recipe {
 }
 
 // images counts the images of a source, and draws the sheet.
-func (i *inspecting) images(ctx context.Context, source *sources.Source) (*sources.Gallery, error) {
+func (i *inspecting) images(ctx context.Context, src *sources.Source) (*sources.Gallery, error) {
 	shown := 0
 	if i.sheet != "" {
 		shown = i.rows * i.columns
 	}
-	found, err := sources.ReadGallery(source.Records(ctx, i.limits, i.Reading), i.Reading, shown, i.Seed)
+	found, err := sources.ReadGallery(src.Records(ctx, i.limits, i.Reading), i.Reading, shown, i.Seed)
 	if err != nil || shown == 0 {
 		return found, err
 	}

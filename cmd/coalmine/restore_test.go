@@ -99,8 +99,8 @@ func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
 	}
 }
 
-// A disk may damage what a done run has stored. The table of a run is read before it ends, so another run of
-// the same experiment makes it again; a retry reads and repairs all outputs.
+// A disk may damage the outputs of a done run. Another run of the same experiment reads the reports before it
+// ends, and makes damaged ones again; a retry reads and repairs all outputs.
 func TestDamagedOutputsOfADoneRunAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

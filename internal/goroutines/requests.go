@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// InBatches calls do with consecutive parts of a list, of at most batch items each (at least 1), and returns the answers in the
-// order of the list. At most concurrency calls run at a time; 0 stands for 1. The first error ends the others.
+// InBatches calls do with consecutive parts of a list, of at most batch items each (at least 1), and returns
+// the answers in the order of the list. At most concurrency calls run at a time; 0 stands for 1. The first
+// error ends the others.
 func InBatches[A, R any](ctx context.Context, list []A, batch, concurrency int, do func(ctx context.Context, part []A) ([]R, error)) ([]R, error) {
 	answers := make([]R, len(list))
 	group, within := WithContext(ctx)

@@ -47,11 +47,11 @@ func EachPlacedWord(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams
 func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) error {
 	var parts [len(population.Parts)]partReader
 	for j, part := range population.Parts {
-		population, err := population.OpenPart(ctx, e.task, population.PartsInput, part)
+		pop, err := population.OpenPart(ctx, e.task, population.PartsInput, part)
 		if err != nil {
 			return err
 		}
-		parts[j] = partReader{part: part, population: population}
+		parts[j] = partReader{part: part, population: pop}
 	}
 	return e.eachExample(ctx, func(x sourceExample) error {
 		return e.pieces(x, func(tokens []int32) error {

@@ -118,7 +118,7 @@ func (x *training) keepFile(ctx context.Context, folder string, f childprocess.F
 		return known.blob, nil
 	}
 	data, err := x.workspace.Read(file, maxFile)
-	if file, ok := errors.AsType[*childprocess.FileError](err); ok && file.Limit > 0 {
+	if fault, ok := errors.AsType[*childprocess.FileError](err); ok && fault.Limit > 0 {
 		return storage.Blob{}, err
 	}
 	if err != nil {

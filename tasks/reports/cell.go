@@ -147,11 +147,11 @@ var Cell = tasks.Kind{Name: "reports/cell", Version: 3, Class: tasks.Compute, Ru
 func Kinds() []tasks.Kind { return []tasks.Kind{Cell} }
 
 func runCell(ctx context.Context, t *tasks.Task, p *CellParams) error {
-	var population population.PartitionMetrics
-	if err := t.InputMetrics(ctx, PopulationInput, &population); err != nil {
+	var counts population.PartitionMetrics
+	if err := t.InputMetrics(ctx, PopulationInput, &counts); err != nil {
 		return err
 	}
-	cell := Report{Training: describe(&p.Training, &population)}
+	cell := Report{Training: describe(&p.Training, &counts)}
 	if err := cell.readFaults(ctx, t); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func runCell(ctx context.Context, t *tasks.Task, p *CellParams) error {
 		}
 	}
 	cell.endAtTarget()
-	if err := cell.account(p.Training.population(&population.Counts)); err != nil {
+	if err := cell.account(p.Training.population(&counts.Counts)); err != nil {
 		return tasks.Permanent(err)
 	}
 	return t.PutJSON(ctx, CellBlob, cell)
@@ -242,9 +242,9 @@ func (r *Report) readRecorded(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-func describe(p *TrainingParams, population *population.PartitionMetrics) Training {
-	t := Training{TrainingParams: *p, Counts: population.Counts, ReplacedExamples: population.ReplacedExamples}
-	t.Epochs = float64(p.Rounds) * float64(p.Cohort) / float64(p.population(&population.Counts))
+func describe(p *TrainingParams, counts *population.PartitionMetrics) Training {
+	t := Training{TrainingParams: *p, Counts: counts.Counts, ReplacedExamples: counts.ReplacedExamples}
+	t.Epochs = float64(p.Rounds) * float64(p.Cohort) / float64(p.population(&counts.Counts))
 	return t
 }
 

@@ -76,14 +76,14 @@ func runPredictions(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	population, err := population.Open(ctx, t, population.Input, population.ShardsInput)
+	pop, err := population.Open(ctx, t, population.Input, population.ShardsInput)
 	if err != nil {
 		return err
 	}
-	classes := make([]byte, 0, population.Records())
-	users := make([]UserAccuracy, population.Users())
+	classes := make([]byte, 0, pop.Records())
+	users := make([]UserAccuracy, pop.Users())
 	for user := range users {
-		examples, err := population.ReadUser(ctx, user)
+		examples, err := pop.ReadUser(ctx, user)
 		if err != nil {
 			return err
 		}

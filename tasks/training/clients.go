@@ -128,11 +128,11 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	if err != nil {
 		return err
 	}
-	population, err := population.Open(ctx, t, PopulationInput, ShardsInput)
+	pop, err := population.Open(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
 		return err
 	}
-	users, err := Cohort(p, t.Step, population.Users(), func(round int) (*rand.Rand, error) {
+	users, err := Cohort(p, t.Step, pop.Users(), func(round int) (*rand.Rand, error) {
 		return t.Stream(p.Seed, p.Secret, seeds.Cohort, uint64(round))
 	})
 	if err != nil {
@@ -146,7 +146,7 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	if chase.Over() {
 		users = nil
 	}
-	c, err := newChunkSum(ctx, t, p, population)
+	c, err := newChunkSum(ctx, t, p, pop)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ type chunkSum struct {
 	metrics  ChunkMetrics
 }
 
-func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, population *population.Population) (*chunkSum, error) {
+func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, pop *population.Population) (*chunkSum, error) {
 	if err := errors.Join(p.Compress.validate(), p.validateNoise(), p.validateProgram()); err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, populatio
 	if err != nil {
 		return nil, err
 	}
-	c := &chunkSum{params: p, population: population, start: start, sender: newSender(t, p, start.network), norms: []float32{}}
+	c := &chunkSum{params: p, population: pop, start: start, sender: newSender(t, p, start.network), norms: []float32{}}
 	if p.Canaries != nil && p.Canaries.Coins != "" {
 		c.sent = map[int]float64{}
 	}

@@ -37,7 +37,7 @@ func readStart(ctx context.Context, t *tasks.Task) (*start, error) {
 // prepare precomputes draws for the first users, and returns their number, at least one. Untrained
 // parameters, such as those of a generator, may be most of a model. So results that need them are
 // computed first, for some users at a time, and then the parameters are released.
-func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, population *population.Population, users []int) (n int, err error) {
+func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, pop *population.Population, users []int) (n int, err error) {
 	s.precomputed = nil
 	model, err := checkpoints.ReadFixed(ctx, t, tasks.PreviousInput)
 	if err != nil {
@@ -48,11 +48,11 @@ func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, po
 		s.fixed = model.Params
 		return len(users), nil
 	}
-	return s.precompute(ctx, l, p, t.Step, population, users)
+	return s.precompute(ctx, l, p, t.Step, pop, users)
 }
 
 // precompute precomputes draws and returns the number of users covered.
-func (s *start) precompute(ctx context.Context, l models.Precomputing, p *ClientsParams, round int, population *population.Population, users []int) (n int, err error) {
+func (s *start) precompute(ctx context.Context, l models.Precomputing, p *ClientsParams, round int, pop *population.Population, users []int) (n int, err error) {
 	s.precomputed = map[int][][]float32{}
 	for room := s.maxPrecomputed; n < len(users) && room > 0; n++ {
 		if err := ctx.Err(); err != nil {
@@ -60,7 +60,7 @@ func (s *start) precompute(ctx context.Context, l models.Precomputing, p *Client
 		}
 		user := users[n]
 		rng := seeds.Stream(p.Seed, seeds.Fakes, uint64(round), uint64(user))
-		vectors, err := l.Precompute(rng, batchSizes(population.Examples(user), p.Local.Batch, p.Epochs, p.Steps))
+		vectors, err := l.Precompute(rng, batchSizes(pop.Examples(user), p.Local.Batch, p.Epochs, p.Steps))
 		if err != nil {
 			return n, tasks.Permanent(err)
 		}

@@ -241,21 +241,21 @@ func orderKey(population storage.Key, p *SGDParams, epoch int64) storage.Key {
 	return h.Sum()
 }
 
-func epochOrder(population *population.Population, p *SGDParams, epoch int64) ([]uint32, error) {
+func epochOrder(pop *population.Population, p *SGDParams, epoch int64) ([]uint32, error) {
 	rng := seeds.Stream(p.Seed, seeds.Epoch, uint64(epoch))
 	switch p.Order {
 	case ByUser:
-		return userOrder(population, rng), nil
+		return userOrder(pop, rng), nil
 	case ByRecord:
-		return recordOrder(population, rng), nil
+		return recordOrder(pop, rng), nil
 	}
 	return nil, tasks.Permanent(fmt.Errorf("order %q of central training: expected %s or %s", p.Order, ByRecord, ByUser))
 }
 
-func userOrder(population *population.Population, rng *rand.Rand) []uint32 {
-	order := make([]uint32, 0, population.Records())
-	for _, user := range rng.Perm(population.Users()) {
-		first, end := population.UserRecords(user)
+func userOrder(pop *population.Population, rng *rand.Rand) []uint32 {
+	order := make([]uint32, 0, pop.Records())
+	for _, user := range rng.Perm(pop.Users()) {
+		first, end := pop.UserRecords(user)
 		for i := first; i < end; i++ {
 			order = append(order, uint32(i))
 		}
@@ -263,8 +263,8 @@ func userOrder(population *population.Population, rng *rand.Rand) []uint32 {
 	return order
 }
 
-func recordOrder(population *population.Population, rng *rand.Rand) []uint32 {
-	order := make([]uint32, population.Records())
+func recordOrder(pop *population.Population, rng *rand.Rand) []uint32 {
+	order := make([]uint32, pop.Records())
 	for i := range order {
 		order[i] = uint32(i)
 	}

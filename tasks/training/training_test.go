@@ -249,9 +249,9 @@ func TestATailContinuesTheChain(t *testing.T) {
 	}
 }
 
-func orderOf(t *testing.T, population *population.Population, p *SGDParams, epoch int64) []uint32 {
+func orderOf(t *testing.T, pop *population.Population, p *SGDParams, epoch int64) []uint32 {
 	t.Helper()
-	return must.Get(epochOrder(population, p, epoch))(t)
+	return must.Get(epochOrder(pop, p, epoch))(t)
 }
 
 func TestAnUnknownOrderIsNeverTakenForAnother(t *testing.T) {

@@ -263,10 +263,10 @@ func (l *Local) addGrounds(ctx context.Context, x *exporter, s *Spending) error 
 	} else if err != nil {
 		return err
 	}
-	var population population.PartitionMetrics
-	if err := json.Unmarshal(commit.Metrics, &population); err != nil {
+	var counts population.PartitionMetrics
+	if err := json.Unmarshal(commit.Metrics, &counts); err != nil {
 		return fmt.Errorf("metrics of its population: %w: %w", storage.ErrCorrupt, err)
 	}
-	s.Grounds, err = privacy.GroundsOf(params.Training.Recipe(&population.Counts))
+	s.Grounds, err = privacy.GroundsOf(params.Training.Recipe(&counts.Counts))
 	return err
 }

@@ -67,11 +67,12 @@ type assurance struct {
 	*run
 	targets map[storage.Key]graph.Dependency
 	reports map[storage.Key]bool
-	keys    []storage.Key // of the targets that are still to be looked up
-	all     bool          // all others were found
-	// begun is the number of batches of collections at the beginning, when quiet reports that none ran.
-	begun int
-	quiet bool
+	keys    []storage.Key // targets not looked up yet
+	found   bool          // all targets looked up so far were found
+	// batches is the number of batches of collections when the verification began; quiet reports that none
+	// was running.
+	batches int
+	quiet   bool
 }
 
 // assureAtOnce is the number of targets that one job looks up. The time of a job does not suffice for a
@@ -86,12 +87,12 @@ func (t *term) assure(r *run) {
 		return
 	}
 	r.assuring = true
-	x := &assurance{run: r, targets: r.Targets(), reports: make(map[storage.Key]bool), all: true}
+	x := &assurance{run: r, targets: r.Targets(), reports: make(map[storage.Key]bool), found: true}
 	x.keys = plan.SortedKeys(x.targets)
 	for _, c := range r.Cells {
 		x.reports[c.Plan.Report.Key] = true
 	}
-	x.begun, x.quiet = t.store.token.Quiet()
+	x.batches, x.quiet = t.store.token.Quiet()
 	t.assureNext(x)
 }
 
@@ -104,13 +105,13 @@ func (t *term) assureNext(x *assurance) {
 			if !x.stillAssuring() {
 				return
 			}
-			x.all = t.confirm(x.targets, keys, found) && x.all
+			x.found = t.confirm(x.targets, keys, found) && x.found
 			if x.keys = x.keys[len(keys):]; len(x.keys) > 0 {
 				t.assureNext(x)
 				return
 			}
-			begun, quiet := t.store.token.Quiet()
-			t.assured(x.run, x.all && x.quiet && quiet && begun == x.begun)
+			batches, quiet := t.store.token.Quiet()
+			t.assured(x.run, x.found && x.quiet && quiet && batches == x.batches)
 		}, err
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// Image is the shape of the images of a source, and their number of classes. All images of a source
+// Shape is the size of the images of a source, and their number of classes. All images of a source
 // have one shape. The zero value stands for Default.
 type Shape struct {
 	// Width and Height are in pixels, at least 1.
@@ -32,7 +32,7 @@ type Shape struct {
 // et al. 2017).
 var Default = Shape{Width: 28, Height: 28, Channels: 1, Classes: 10}
 
-// Bounds of Image.
+// Bounds of a Shape.
 const (
 	// MaxPixels is the largest width x height x channels of an image.
 	MaxPixels = 64 * 64 * 3

@@ -53,7 +53,7 @@ func ReadNumber(r io.ByteReader) (uint64, error) {
 
 // PartWriter writes the stream of a part, user after user, and its index.
 type PartWriter struct {
-	stream   *streamWriter
+	stream   *StreamWriter
 	sequence int
 	open     Extent
 	extents  []Extent

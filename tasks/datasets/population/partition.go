@@ -227,7 +227,7 @@ func shuffledPlaces(rng *rand.Rand, n int) ([]uint32, error) {
 // refiller fills synthetic users from shuffled records.
 type refiller struct {
 	*partitioner
-	stream  *streamWriter
+	stream  *StreamWriter
 	pending []byte  // the encoded examples of the user being filled
 	carried Overlay // canaries among the pending examples
 	open    Extent

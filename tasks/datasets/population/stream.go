@@ -37,8 +37,8 @@ func ShardBlob(part Part, i int) string { return fmt.Sprintf("%s-%05d", part, i)
 // IndexBlob returns the name of a part's index.
 func IndexBlob(part Part) string { return string(part) + "-index" }
 
-// streamWriter cuts its input into shards.
-type streamWriter struct {
+// StreamWriter cuts its input into shards.
+type StreamWriter struct {
 	ctx    context.Context
 	task   *tasks.Task
 	part   Part
@@ -48,11 +48,12 @@ type streamWriter struct {
 	offset int64 // offset of the next byte in the stream
 }
 
-func NewStreamWriter(ctx context.Context, t *tasks.Task, part Part) *streamWriter {
-	return &streamWriter{ctx: ctx, task: t, part: part, size: shardBytes}
+// NewStreamWriter returns a writer of the shards of a part.
+func NewStreamWriter(ctx context.Context, t *tasks.Task, part Part) *StreamWriter {
+	return &StreamWriter{ctx: ctx, task: t, part: part, size: shardBytes}
 }
 
-func (w *streamWriter) Write(data []byte) (int, error) {
+func (w *StreamWriter) Write(data []byte) (int, error) {
 	w.offset += int64(len(data))
 	for rest := data; len(rest) > 0; {
 		n := min(len(rest), w.size-len(w.buf))
@@ -68,14 +69,14 @@ func (w *streamWriter) Write(data []byte) (int, error) {
 }
 
 // Close writes the last shard. An empty stream has none.
-func (w *streamWriter) Close() error {
+func (w *StreamWriter) Close() error {
 	if len(w.buf) == 0 {
 		return nil
 	}
 	return w.flush()
 }
 
-func (w *streamWriter) flush() error {
+func (w *StreamWriter) flush() error {
 	data := w.buf
 	w.buf = nil // the sink keeps data
 	w.shards++
@@ -112,8 +113,8 @@ func (s stream) read(ctx context.Context, offset, length int64) ([]byte, error) 
 // streamWindow is the number of bytes that a scan reads at a time.
 const streamWindow = 4 << 20
 
-// scanner reads a stream from front to back, a window at a time.
-type scanner struct {
+// Scanner reads a stream from front to back, a window at a time.
+type Scanner struct {
 	ctx    context.Context
 	stream stream
 	end    int64 // end of the stream
@@ -123,11 +124,11 @@ type scanner struct {
 }
 
 // Scan reads a part of an input up to the end of the index's last extent.
-func Scan(ctx context.Context, t *tasks.Task, input string, part Part, x *Index) *scanner {
-	return &scanner{ctx: ctx, stream: stream{task: t, input: input, part: part, size: x.ShardBytes}, end: x.end()}
+func Scan(ctx context.Context, t *tasks.Task, input string, part Part, x *Index) *Scanner {
+	return &Scanner{ctx: ctx, stream: stream{task: t, input: input, part: part, size: x.ShardBytes}, end: x.end()}
 }
 
-func (s *scanner) ReadByte() (byte, error) {
+func (s *Scanner) ReadByte() (byte, error) {
 	if s.at == len(s.window) {
 		if err := s.fill(); err != nil {
 			return 0, err
@@ -138,7 +139,7 @@ func (s *scanner) ReadByte() (byte, error) {
 	return b, nil
 }
 
-func (s *scanner) fill() error {
+func (s *Scanner) fill() error {
 	if s.next >= s.end {
 		return io.EOF
 	}
@@ -155,10 +156,10 @@ func (s *scanner) fill() error {
 }
 
 // offset returns the position of the next byte in the stream.
-func (s *scanner) offset() int64 { return s.next - int64(len(s.window)-s.at) }
+func (s *Scanner) offset() int64 { return s.next - int64(len(s.window)-s.at) }
 
 // skipTo advances to an offset at or after the current one.
-func (s *scanner) skipTo(offset int64) {
+func (s *Scanner) skipTo(offset int64) {
 	if ahead := s.next - offset; ahead >= 0 {
 		s.at = len(s.window) - int(ahead)
 		return

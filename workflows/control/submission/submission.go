@@ -210,24 +210,24 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 	return facts, s.surveyAudits(ctx, finder, facts)
 }
 
-func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits source.Limits, uses []use, facts []experiment.Facts) error {
+func (s *Submission) surveySource(ctx context.Context, src *sources.Source, limits source.Limits, uses []use, facts []experiment.Facts) error {
 	recipes, at := s.recipes(uses)
-	found, err := source.Survey(ctx, limits, recipes)
+	found, err := src.Survey(ctx, limits, recipes)
 	if err != nil {
 		return err
 	}
-	s.sources = append(s.sources, source)
+	s.sources = append(s.sources, src)
 	for n, u := range uses {
 		f, i := &found[at[n]], u.cell
 		if !u.ownData {
-			facts[i].Prepared[u.place] = cellFacts(source.Digests(), f)
+			facts[i].Prepared[u.place] = cellFacts(src.Digests(), f)
 			continue
 		}
 		prepared := facts[i].Prepared
-		facts[i] = cellFacts(source.Digests(), f)
+		facts[i] = cellFacts(src.Digests(), f)
 		facts[i].Prepared = prepared
 		if u.experiment.Data.Reading().SplitByFile() {
-			facts[i].FileSplits = source.Splits()
+			facts[i].FileSplits = src.Splits()
 		}
 		divide(u.experiment, f.Members, &facts[i])
 		if tokenizer := s.tokenizers[recipes[at[n]].Tokenizer]; tokenizer != nil {

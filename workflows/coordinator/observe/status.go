@@ -326,8 +326,8 @@ func median(ch *graph.Chain, kind string) (seconds float64, n int) {
 	return 0, 0
 }
 
-// auditsOf returns a function that reports whether a node reads a model of a cell, as audits do and their
-// sums do not. The tail of a training reads one, too.
+// auditsOf returns a function that reports whether a node is an audit: it reads a model of a cell. Sums of
+// audits read none. The tail of a training reads one and is no audit.
 func auditsOf(r *graph.Run) func(*graph.Node) bool {
 	models, tails := map[storage.Key]bool{}, map[storage.Key]bool{}
 	for _, c := range r.Cells {

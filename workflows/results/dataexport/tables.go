@@ -100,13 +100,13 @@ func (c *Cell) populationTask() *tasks.Task {
 }
 
 func (c *Cell) eachTrained(ctx context.Context, row func(Trained) error) error {
-	population, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
+	pop, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
 	if err != nil {
 		return err
 	}
-	replaced := population.Replacements()
-	for user := range population.Users() {
-		sentences, err := population.ReadUser(ctx, user)
+	replaced := pop.Replacements()
+	for user := range pop.Users() {
+		sentences, err := pop.ReadUser(ctx, user)
 		if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 	if err := json.Unmarshal(chain.Part.Params, &params); err != nil {
 		return fmt.Errorf("parameters of %s: %w", chain.Part.Kind.Name, err)
 	}
-	population, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
+	pop, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		users, err := training.Cohort(&params, round, population.Users(), func(round int) (*rand.Rand, error) {
+		users, err := training.Cohort(&params, round, pop.Users(), func(round int) (*rand.Rand, error) {
 			return seeds.Stream(params.Seed, seeds.Cohort, uint64(round)), nil
 		})
 		if err != nil {
@@ -311,15 +311,15 @@ func (c *Cell) eachDevice(ctx context.Context, row func(Device) error) error {
 	if err != nil {
 		return err
 	}
-	population, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
+	pop, err := population.Open(ctx, c.populationTask(), populationInput, shardsInput)
 	if err != nil {
 		return err
 	}
-	if population.Users() != len(list) {
-		return fmt.Errorf("the population has %d users, the list of devices %d: %w", population.Users(), len(list), storage.ErrCorrupt)
+	if pop.Users() != len(list) {
+		return fmt.Errorf("the population has %d users, the list of devices %d: %w", pop.Users(), len(list), storage.ErrCorrupt)
 	}
 	for number, d := range list {
-		first, end := population.UserRecords(number)
+		first, end := pop.UserRecords(number)
 		if err := row(Device{int64(number), int64(d.User), d.Shadow, string(d.Set), int64(end - first)}); err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 // Package starter writes the first experiment file for new data: it finds the columns, counts users
 // and words, and chooses sizes and canaries that fit.
 //
-//	data, err := starter.Inspect(ctx, source, source.Origin{}) // which columns are the user and the text
+//	data, err := starter.Inspect(ctx, src, source.Origin{}) // finds the columns of users and texts
 //	file, err := data.Propose(ctx, starter.Options{Name: "posts", Epochs: 1})
 //	text := file.Text()
 package starter
@@ -62,14 +62,14 @@ func known(columns, names []string) string {
 }
 
 // Inspect finds the form of a source and the columns of users and texts, unless the origin names them.
-func Inspect(ctx context.Context, source *sources.Source, o source.Origin) (*Data, error) {
-	form, columns, err := source.Columns(ctx, o.Form)
+func Inspect(ctx context.Context, src *sources.Source, o source.Origin) (*Data, error) {
+	form, columns, err := src.Columns(ctx, o.Form)
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Origin: o, Choices: columns, source: source}
+	d := &Data{Origin: o, Choices: columns, source: src}
 	d.Form = form
-	d.divide(source.Splits())
+	d.divide(src.Splits())
 	if columns == nil {
 		return d, nil
 	}

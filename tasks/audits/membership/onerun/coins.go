@@ -83,11 +83,7 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
-	if err != nil {
-		return err
-	}
-	pop, err := population.Open(ctx, t, PopulationInput, ShardsInput)
+	vocabulary, pop, err := readData(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -108,6 +104,16 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 		return err
 	}
 	return d.write(ctx, t, append(list, d.canaries...))
+}
+
+// readData reads the vocabulary, and opens the population that canaries join.
+func readData(ctx context.Context, t *tasks.Task) (*text.Vocabulary, *population.Population, error) {
+	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
+	if err != nil {
+		return nil, nil, err
+	}
+	pop, err := population.Open(ctx, t, PopulationInput, ShardsInput)
+	return vocabulary, pop, err
 }
 
 type design struct {

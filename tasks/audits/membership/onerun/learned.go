@@ -72,11 +72,7 @@ const (
 )
 
 func runLearned(ctx context.Context, t *tasks.Task, p *LearnedParams) error {
-	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
-	if err != nil {
-		return err
-	}
-	pop, err := population.Open(ctx, t, PopulationInput, ShardsInput)
+	vocabulary, pop, err := readData(ctx, t)
 	if err != nil {
 		return err
 	}

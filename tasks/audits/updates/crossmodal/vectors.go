@@ -111,7 +111,7 @@ func runOfWords(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	population, err := population.Open(ctx, t, population.Input, population.ShardsInput)
+	pop, err := population.Open(ctx, t, population.Input, population.ShardsInput)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func runOfWords(ctx context.Context, t *tasks.Task) error {
 	}
 	slices.Sort(v.Users)
 	for _, user := range v.Users {
-		examples, err := population.ReadUser(ctx, shadows[user])
+		examples, err := pop.ReadUser(ctx, shadows[user])
 		if err != nil {
 			return err
 		}
