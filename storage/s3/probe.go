@@ -30,7 +30,7 @@ func (s *Store) probe(ctx context.Context) error {
 	err := s.probeCreate(ctx, name, content)
 	if errors.Is(err, storage.ErrFull) || isHangUp(err) {
 		content = nil
-		err = s.probeCreate(ctx, name, content)
+		err = repeatHangUps(ctx, func() error { return s.probeCreate(ctx, name, content) })
 	}
 	if err != nil {
 		return s.unsuitable(err)
@@ -77,7 +77,7 @@ func (s *Store) probeCreate(ctx context.Context, name string, content []byte) er
 }
 
 func (s *Store) probeRest(ctx context.Context, name string, content []byte) error {
-	err := s.Create(ctx, name, content)
+	err := repeatHangUps(ctx, func() error { return s.Create(ctx, name, content) })
 	if err == nil {
 		return errors.New("the server ignores If-None-Match, so two workers could both believe that they committed a task; " +
 			"use one that honours it (Amazon S3, versitygw, MinIO, Ceph 19 or newer)")
@@ -93,6 +93,16 @@ func (s *Store) probeRest(ctx context.Context, name string, content []byte) erro
 	data, err := io.ReadAll(r)
 	if err == nil && !bytes.Equal(data, content) {
 		err = fmt.Errorf("what was stored a moment ago reads back as %q", data)
+	}
+	return err
+}
+
+// repeatHangUps calls do again while the server hangs up. A full one may do so before it has read even an
+// empty object.
+func repeatHangUps(ctx context.Context, do func() error) error {
+	err := do()
+	for try := 0; isHangUp(err) && try < retries && backoff(ctx, try) == nil; try++ {
+		err = do()
 	}
 	return err
 }
