@@ -207,6 +207,8 @@ type Progress struct {
 	Done, Total int64
 	// Tokens is the number of training or scoring tokens handled so far.
 	Tokens int64
+	// Metrics are the newest numbers of a training by a program, by name; nil for other tasks.
+	Metrics map[string]float64
 }
 
 // NewTask binds a spec to its source and sink. report and memo may be nil.

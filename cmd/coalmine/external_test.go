@@ -4,15 +4,19 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
+	"coalmine/workflows/runs/status"
 )
 
 // copiesFile is the experiment of outsideFile by a command.
@@ -491,4 +495,69 @@ done
 	refuses(t, `invalid argument "28x28" for "--images" flag: expected width x height x channels x classes`, "contract", "check", "train", "--command", "true", "--images", "28x28")
 	refuses(t, "images of 2 channels", "contract", "check", "client", "--command", "true", "--images", "3x3x2x1")
 	refuses(t, "--shards 2000: expected at most 1000 files", "contract", "check", "train", "--command", "true", "--shards", "2000")
+}
+
+// reportingFile is an experiment whose program reports rounds as it trains.
+const reportingFile = `
+name: reporting
+data: {source: %q, level: byte, sequence: 40, users: {words: 0}}
+model: {kind: external}
+training: {command: sh train.sh, code: trainer, rounds: 3}
+`
+
+// While a program trains, without a checkpoint, the status, the table, the rows of rounds and the files of trackers have the
+// losses and the metrics of the rounds that it has reported. The program goes on once the test has seen them.
+func TestATrainingProgramIsFollowedByItsNumbers(t *testing.T) {
+	t.Parallel()
+	path, home := smallFiles(t, reportingFile, spendingText())
+	dir := filepath.Dir(path)
+	seen, trainer := filepath.Join(dir, "seen"), filepath.Join(dir, "trainer")
+	must.Do(t, os.Mkdir(trainer, 0o700))
+	writeFile(t, filepath.Join(trainer, "train.sh"), fmt.Sprintf(`
+echo '{"round":1,"loss":4.5,"validation_loss":4.75,"grad_norm":2.5}' >> out/metrics.jsonl
+echo '{"round":2,"loss":4.25,"grad_norm":2.25}' >> out/metrics.jsonl
+until test -e '%s'; do sleep 0.1; done
+echo trained > out/model
+echo '{"model":"out/model"}' > out/result.json
+`, seen))
+	ended := make(chan int, 1)
+	go func() { ended <- execute(t.Context(), []string{"run", path, "--home", home}, io.Discard, io.Discard) }()
+	defer func() {
+		writeFile(t, seen, "")
+		if code := <-ended; code != 0 {
+			t.Errorf("the run ends with status %d", code)
+		}
+	}()
+	until(t, "a status with the numbers of round 2", func() bool {
+		_, out, _ := coalmine(t, "status", "latest", "--home", home)
+		return strings.Contains(out, ", round 2 of 3, loss 4.25, grad_norm 2.25: training by sh train.sh")
+	})
+	until(t, "rows of two rounds", func() bool {
+		_, out, _ := coalmine(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "csv")
+		return strings.Count(out, "\n") == 3 && strings.HasSuffix(out, ",2.25\n")
+	})
+	tracked := filepath.Join(dir, "tracked")
+	prints(t, "results", "latest", "--home", home, "--format", "mlflow", "-o", tracked)
+	if files := must.Get(filepath.Glob(filepath.Join(tracked, "*", "*", "metrics", "training", "metrics.grad_norm")))(t); len(files) != 1 || strings.Count(contentOf(t, files[0]), "\n") != 2 {
+		t.Errorf("the files %v are not the two values of a metric", files)
+	}
+	var s struct{ Runs []status.Run }
+	decodeJSON(t, prints(t, "status", "latest", "--home", home, "--json"), &s)
+	if got, want := s.Runs[0].Cells[0].Metrics, map[string]float64{"loss": 4.25, "metrics.grad_norm": 2.25}; !maps.Equal(got, want) {
+		t.Errorf("the metrics of the cell are %v, want %v", got, want)
+	}
+}
+
+// until waits for a condition that another process or goroutine brings about.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.After(2 * time.Minute); !is(); {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
 }

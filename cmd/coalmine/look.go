@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -256,6 +257,9 @@ func cellProgress(c status.Cell) string {
 	untold := c.Step == 0 && c.Phase.Finished()
 	if c.Steps > 0 && c.Phase != runs.Done && !untold {
 		text = fmt.Sprintf(", %s %d of %d", c.Unit, c.Step, c.Steps)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Metrics)) {
+		text += fmt.Sprintf(", %s %.4g", readable.Text(strings.TrimPrefix(name, "metrics.")), c.Metrics[name])
 	}
 	if c.Now != "" {
 		text += ": " + readable.Text(c.Now)

@@ -179,11 +179,12 @@ type Running struct {
 }
 
 // Progress is the progress of an attempt: Done of Total units, where Total is
-// 0 if unknown, and the tokens handled so far.
+// 0 if unknown, the tokens handled so far, and the newest numbers of a training by a program.
 type Progress struct {
-	Done   int64 `json:"done,omitempty"`
-	Total  int64 `json:"total,omitempty"`
-	Tokens int64 `json:"tokens,omitempty"`
+	Done    int64              `json:"done,omitempty"`
+	Total   int64              `json:"total,omitempty"`
+	Tokens  int64              `json:"tokens,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
 }
 
 func (w *Worker) encode() ([]byte, error) { return json.Marshal(w) }

@@ -160,6 +160,29 @@ func (m *metricRows) list() []checkpoints.Row {
 	return list
 }
 
+// newestMetrics is the largest number of a program's own metrics in a status, the first by name.
+const newestMetrics = 8
+
+// newest returns the losses and the program's own metrics of the last round, by name; nil before the first round.
+func (m *metricRows) newest() map[string]float64 {
+	row, there := m.rows[m.group(m.last)]
+	if !there {
+		return nil
+	}
+	newest := map[string]float64{}
+	if row.Loss != 0 {
+		newest["loss"] = row.Loss
+	}
+	if row.ValidationLoss != 0 {
+		newest["validation_loss"] = row.ValidationLoss
+	}
+	names := slices.Sorted(maps.Keys(row.Metrics))
+	for _, name := range names[:min(newestMetrics, len(names))] {
+		newest["metrics."+name] = row.Metrics[name]
+	}
+	return newest
+}
+
 func (m *metricRows) tokens() (n int64) {
 	for _, row := range m.rows {
 		n += row.Tokens

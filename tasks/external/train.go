@@ -180,7 +180,9 @@ func (x *training) more(lines []byte) error {
 	if err := x.rows.read(lines); err != nil {
 		return err
 	}
-	x.task.Progress(tasks.Progress{Done: min(x.rows.last, int64(x.params.Rounds)), Total: int64(x.params.Rounds), Tokens: x.rows.tokens()})
+	x.task.Progress(tasks.Progress{
+		Done: min(x.rows.last, int64(x.params.Rounds)), Total: int64(x.params.Rounds), Tokens: x.rows.tokens(), Metrics: x.rows.newest(),
+	})
 	return nil
 }
 

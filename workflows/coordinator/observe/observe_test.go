@@ -285,13 +285,13 @@ func TestRoundsThatAProgramTellsOfAreBehindIt(t *testing.T) {
 	x.Graph.Begin(r.Run)
 	x.settle()
 	a := x.launch(r, &x.Graph.Node(model.Key).Task)
-	a.Worker, a.Progress = "w1", queue.Progress{Done: 7, Total: 24}
-	if c := x.View.Status(r).Cells[0]; c.Step != 7 || c.Steps != 24 {
-		t.Errorf("%d of %d rounds are behind it, want 7 of 24", c.Step, c.Steps)
+	a.Worker, a.Progress = "w1", queue.Progress{Done: 7, Total: 24, Metrics: map[string]float64{"loss": 3.5}}
+	if c := x.View.Status(r).Cells[0]; c.Step != 7 || c.Steps != 24 || c.Metrics["loss"] != 3.5 {
+		t.Errorf("%d of %d rounds are behind it with the numbers %v, want 7 of 24 with a loss of 3.5", c.Step, c.Steps, c.Metrics)
 	}
 	a.Progress.Total = 3 // something else than rounds
-	if c := x.View.Status(r).Cells[0]; c.Step != 0 {
-		t.Errorf("%d rounds are behind a training that tells of none", c.Step)
+	if c := x.View.Status(r).Cells[0]; c.Step != 0 || c.Metrics != nil {
+		t.Errorf("%d rounds with the numbers %v are behind a training that tells of none", c.Step, c.Metrics)
 	}
 }
 

@@ -225,9 +225,11 @@ func (v *View) labels(r *graph.Run) (nodes map[*graph.Node]string, chains map[*g
 }
 
 func (v *View) cell(c *graph.Cell, nodes map[*graph.Node]string, chains map[*graph.Chain]string) status.Cell {
+	reported := v.reported(c)
 	s := status.Cell{
 		Cell: c.Plan.Name, Label: c.Plan.Label, Phase: runs.Queued,
-		Step: v.roundsDone(c), Steps: c.Plan.Rounds(), Unit: c.Plan.Unit, StepRounds: 1,
+		Step: max(v.roundsDone(c), int(reported.Done)), Steps: c.Plan.Rounds(), Unit: c.Plan.Unit, StepRounds: 1,
+		Metrics: reported.Metrics,
 	}
 	for _, d := range c.Targets {
 		s.Now = cmp.Or(nodes[d.Node], s.Now)
@@ -246,14 +248,13 @@ func (v *View) cell(c *graph.Cell, nodes map[*graph.Node]string, chains map[*gra
 	return s
 }
 
-// roundsDone returns the finished part of a cell's training, in the training's unit. A training
-// program reports its rounds as it works.
+// roundsDone returns the finished part of a cell's training, in the training's unit.
 func (v *View) roundsDone(c *graph.Cell) int {
 	model := v.Graph.Node(c.Plan.Model.Key)
 	trained := model != nil && model.Presence == graph.Available
 	p := c.Plan.Chain
 	if p == nil {
-		return max(c.Plan.RoundsDone(0, trained), v.roundsReported(c, model))
+		return c.Plan.RoundsDone(0, trained)
 	}
 	ch, last := v.Graph.Chain(p.Recipe), c.Plan.ChainSteps()
 	if ch.Has(last) {
@@ -262,14 +263,19 @@ func (v *View) roundsDone(c *graph.Cell) int {
 	return c.Plan.RoundsDone(ch.At, trained)
 }
 
-// roundsReported returns the last round reported by the program that trains the model of a cell.
-func (v *View) roundsReported(c *graph.Cell, model *graph.Node) (rounds int) {
+// reported returns the progress of the program that trains the model of a cell, which reports its rounds as it works; zero
+// if no program trains it.
+func (v *View) reported(c *graph.Cell) (p queue.Progress) {
+	model := v.Graph.Node(c.Plan.Model.Key)
+	if model == nil || c.Plan.Chain != nil {
+		return p
+	}
 	for a := range v.Graph.Attempts() {
-		if model != nil && a.Task.Node == model && a.Progress.Total == int64(c.Plan.Rounds()) {
-			rounds = max(rounds, int(a.Progress.Done))
+		if a.Task.Node == model && a.Progress.Total == int64(c.Plan.Rounds()) && a.Progress.Done >= p.Done {
+			p = a.Progress
 		}
 	}
-	return rounds
+	return p
 }
 
 // secondsLeft estimates the remaining time of a run: its remaining work shared by all

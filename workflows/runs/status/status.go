@@ -89,6 +89,9 @@ type Cell struct {
 	Unit  plan.Unit `json:"unit,omitempty"`
 	// StepRounds is 1, for programs that multiply by it.
 	StepRounds int `json:"step_rounds,omitempty"`
+	// Metrics are the losses and the own metrics of the last round that a training program has reported, named as the columns
+	// of results; nil if no program trains at the moment.
+	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Now lists the tasks that run for the cell at the moment.
 	Now string `json:"now,omitempty"`
 	// Breaches names the limits of audit.fail_if that the cell exceeds, once the run has finished.
