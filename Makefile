@@ -30,14 +30,15 @@ test:
 
 # Checks that guard rarely: what is in compose.yaml and deploy, programs in Python that recompute
 # numbers and a LaTeX that sets tables (tests named ...Elsewhere), the epsilons and the tables of the
-# docs beside their commands (KEPT_SECONDS=1000 runs longer examples again, too), the page in a
-# browser, and in whole what make test tries a sample of: seeds of chaos, every wrong value in every example, 10,000 mutated records,
+# docs beside their commands (KEPT_SECONDS=1000 runs longer examples again, too), the size of a
+# release, the page in a browser, and in whole what make test tries a sample of: seeds of chaos, every wrong value in every example, 10,000 mutated records,
 # and every value of records that are sent to a cluster.
 KEPT_SECONDS ?= 20
 check:
 	scripts/setup.sh check
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
+	scripts/check-linked.sh $(RELEASE)
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run Elsewhere \
 		./cmd/coalmine ./models ./models/vision ./internal/dataformats ./privacy/conformance ./workflows/plan/compile ./workflows/results
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run 'TestThePage|Chaos' ./internal/endtoend -chaos.seeds 3
