@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -121,7 +120,7 @@ func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Run("with PyTorch", func(t *testing.T) {
 		t.Parallel()
 		runPython(t, ".", append([]string{python, "-m", "check_export"}, dirs...)...)
-		runPython(t, ".", append([]string{python, "-c", inEach, pagesTorch(t)}, modulesOf(t, dirs)...)...)
+		runPython(t, ".", append([]string{python, "-c", inEach, contentOf(t, "../../docs/checks/torch_modules.py")}, modulesOf(t, dirs)...)...)
 	})
 }
 
@@ -130,17 +129,6 @@ const inEach = `import os, sys
 for directory in sys.argv[2:]:
     os.chdir(directory)
     exec(sys.argv[1], {})`
-
-// pagesTorch is the example of docs/model.md.
-func pagesTorch(t *testing.T) string {
-	t.Helper()
-	page := contentOf(t, "../../docs/model.md")
-	example := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(page)
-	if example == nil {
-		t.Fatal("docs/model.md has no example in Python")
-	}
-	return example[1]
-}
 
 // modulesOf are the directories of models for which PyTorch has a module.
 func modulesOf(t *testing.T, dirs []string) []string {
