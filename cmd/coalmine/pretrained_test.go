@@ -44,6 +44,8 @@ func TestAPretrainedModelIsFineTunedElsewhere(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "small.yaml"), fmt.Sprintf(tunedFile, source, model))
 	home := filepath.Join(dir, "home")
 	prints(t, "run", filepath.Join(dir, "small.yaml"), "--home", home)
+	prints(t, "gc", "--home", home)
+	prints(t, "verify", "latest", "--all", "--home", home)
 	file := func(cell, round string) string {
 		path := filepath.Join(dir, cell+"-"+round)
 		prints(t, "export", "latest", cell, "--round", round, "-o", path, "--home", home)

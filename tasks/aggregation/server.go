@@ -125,7 +125,7 @@ func runServer(ctx context.Context, t *tasks.Task, p *ServerParams) error {
 	if err := p.Generator.train(ctx, t, p.Seed, model.Network, params); err != nil {
 		return err
 	}
-	if err := checkpoints.Write(ctx, t, model.Network, params); err != nil {
+	if err := model.Write(ctx, t, params); err != nil {
 		return err
 	}
 	if err := r.moveClip(ctx, t); err != nil {
@@ -270,7 +270,7 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 // stop ends a round beyond the budget or after the target: model and optimizer do not change, and
 // the clients' updates are not used.
 func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Model) error {
-	if err := checkpoints.Write(ctx, t, model.Network, model.Params); err != nil {
+	if err := model.Write(ctx, t, model.Params); err != nil {
 		return err
 	}
 	rule, err := optimizers.New(r.params.Optimizer, len(r.sum))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -23,22 +24,35 @@ import (
 // checkpoint is self-describing.
 const configField = "model"
 
+// frozenField is the metadata field of a model file with the SHA-256 of an imported model file, which
+// holds the parameters that no training changes. The file itself holds the trained ones.
+const frozenField = "frozen"
+
 // Model is a decoded checkpoint. Tasks of one worker share it: Params MUST NOT be changed.
 type Model struct {
 	Network models.Network
 	// Params is the flat vector of parameters.
 	Params []float32
+	// Frozen is the imported model file with the parameters after the trained ones; zero if the
+	// checkpoint holds them itself.
+	Frozen storage.Digest
 }
 
 // Read decodes the checkpoint of the named input.
 func Read(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
-	return memoize(ctx, t, input, tasks.ModelBlob, decoderOf(whole))
+	return memoize(ctx, t, input, tasks.ModelBlob, decoderOf(ctx, t, whole))
 }
 
 // decoderOf returns a function that decodes a part and returns its memory in bytes.
-func decoderOf(part part) func(size int64, read partReader) (*Model, int64, error) {
+func decoderOf(ctx context.Context, t *tasks.Task, part part) func(size int64, read partReader) (*Model, int64, error) {
 	return func(size int64, read partReader) (*Model, int64, error) {
-		m, err := decode(size, read, part)
+		m, err := decode(size, read, part, func(frozen models.Network, digest storage.Digest) ([]float32, error) {
+			params, err := Imported(ctx, t, frozen, digest)
+			if err != nil {
+				return nil, &readError{err}
+			}
+			return params, nil
+		})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -113,17 +127,14 @@ func readPart(ctx context.Context, t *tasks.Task, input, name string, part part)
 	if err != nil {
 		return nil, err
 	}
-	if size <= wholeFile {
-		return readView(ctx, t, input, part)
-	}
-	network, err := readNetwork(ctx, t, input)
+	h, err := readHeader(ctx, t, input)
 	if err != nil {
 		return nil, err
 	}
-	if network.Trained() == network.Parameters() {
+	if h.frozen == (storage.Digest{}) && (size <= wholeFile || h.network.Trained() == h.network.Parameters()) {
 		return readView(ctx, t, input, part)
 	}
-	return memoize(ctx, t, input, name, decoderOf(part))
+	return memoize(ctx, t, input, name, decoderOf(ctx, t, part))
 }
 
 // readView returns a part of the whole vector.
@@ -133,22 +144,69 @@ func readView(ctx context.Context, t *tasks.Task, input string, part part) (*Mod
 		return nil, err
 	}
 	from, to := part(m.Network)
-	return &Model{m.Network, m.Params[from:to]}, nil
+	return &Model{m.Network, m.Params[from:to], m.Frozen}, nil
 }
 
-// networkBytes is roughly the size of a network without parameters.
-const networkBytes = 4 << 10
+// header is the beginning of a model file.
+type header struct {
+	network models.Network
+	frozen  storage.Digest // as Model.Frozen
+}
 
-// readNetwork decodes only the configuration.
-func readNetwork(ctx context.Context, t *tasks.Task, input string) (models.Network, error) {
-	return memoize(ctx, t, input, "network", func(size int64, read partReader) (models.Network, int64, error) {
+// headerBytes is roughly the size of a header.
+const headerBytes = 4 << 10
+
+// readHeader decodes the checkpoint of the named input without its parameters.
+func readHeader(ctx context.Context, t *tasks.Task, input string) (header, error) {
+	return memoize(ctx, t, input, "header", func(size int64, read partReader) (header, int64, error) {
 		file, err := safetensors.OpenParts(size, read)
 		if err != nil {
-			return nil, 0, err
+			return header{}, 0, err
 		}
-		network, err := networkOf(file)
-		return network, networkBytes, err
+		h, err := headerOf(file)
+		return h, headerBytes, err
 	})
+}
+
+// File returns the checkpoint of the named input as a model file with all parameters.
+func File(ctx context.Context, t *tasks.Task, input string) ([]byte, error) {
+	h, err := readHeader(ctx, t, input)
+	if err != nil {
+		return nil, err
+	}
+	if h.frozen == (storage.Digest{}) {
+		return t.Blob(ctx, input, tasks.ModelBlob)
+	}
+	m, err := Read(ctx, t, input)
+	if err != nil {
+		return nil, err
+	}
+	return Encode(m.Network, m.Params, nil)
+}
+
+// Imported decodes an imported model file of a network, once for all tasks of a worker. The
+// parameters MUST NOT be changed.
+func Imported(ctx context.Context, t *tasks.Task, network models.Network, digest storage.Digest) ([]float32, error) {
+	return tasks.Memoize(t, storage.Key{Digest: digest}, "imported model", func() ([]float32, int64, error) {
+		params, err := importedParams(network, digest, func() (io.ReadCloser, error) { return t.Imported(ctx, digest) })
+		return params, int64(4 * len(params)), err
+	})
+}
+
+func importedParams(network models.Network, digest storage.Digest, open func() (io.ReadCloser, error)) ([]float32, error) {
+	file, err := open()
+	if err != nil {
+		return nil, err
+	}
+	data, err := safetensors.Read(file, MaxFile)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	params := make([]float32, network.Parameters())
+	if err := CopyParameters(network, params, data); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("checkpoint %s that the training begins with: %w", digest.Short(), err))
+	}
+	return params, nil
 }
 
 // wholeFile is the size in bytes up to which a model file is read at once.
@@ -234,9 +292,26 @@ func Write(ctx context.Context, t *tasks.Task, network models.Network, params []
 	return t.Put(ctx, tasks.ModelBlob, data)
 }
 
+// Write stores the parameters of a training that goes on from the model as the task's checkpoint. If
+// the model refers to its frozen parameters, so does the checkpoint.
+func (m *Model) Write(ctx context.Context, t *tasks.Task, params []float32) error {
+	if m.Frozen == (storage.Digest{}) {
+		return Write(ctx, t, m.Network, params)
+	}
+	data, err := encode(m.Network, params, models.TrainedTensors(m.Network), map[string]string{formatField: referring, frozenField: m.Frozen.String()})
+	if err != nil {
+		return err
+	}
+	return t.Put(ctx, tasks.ModelBlob, data)
+}
+
 // Encode makes a model file: the named tensors of the network, its
 // configuration in the metadata, and the added metadata.
 func Encode(network models.Network, params []float32, added map[string]string) ([]byte, error) {
+	return encode(network, params, network.Tensors(), added)
+}
+
+func encode(network models.Network, params []float32, stored []models.Tensor, added map[string]string) ([]byte, error) {
 	if err := models.CheckParameters(network, params); err != nil {
 		return nil, err
 	}
@@ -247,7 +322,7 @@ func Encode(network models.Network, params []float32, added map[string]string) (
 	metadata := map[string]string{configField: string(config)}
 	maps.Copy(metadata, added)
 	var tensors []safetensors.Tensor
-	for _, t := range network.Tensors() {
+	for _, t := range stored {
 		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Float32: t.View(params)})
 	}
 	return safetensors.Marshal(tensors, metadata)
@@ -259,31 +334,60 @@ const MaxFile = 8 + safetensors.MaxHeader + 4*models.MaxParameters
 // Decode reads a model file. It must have exactly the network's tensors, with their shapes and
 // finite numbers.
 func Decode(data []byte) (*Model, error) {
-	return decode(int64(len(data)), inMemory(data), whole)
+	return decode(int64(len(data)), inMemory(data), whole, func(_ models.Network, digest storage.Digest) ([]float32, error) {
+		return nil, fmt.Errorf("model file has the trained parameters only, and refers to the model %s for the others; expected a whole model, as coalmine export writes it", digest.Short())
+	})
 }
 
-func decode(size int64, read partReader, part part) (*Model, error) {
+// DecodeStored is Decode for a checkpoint from a store, which may refer to an imported model file there.
+func DecodeStored(data []byte, imported func(storage.Digest) (io.ReadCloser, error)) (*Model, error) {
+	return decode(int64(len(data)), inMemory(data), whole, func(frozen models.Network, digest storage.Digest) ([]float32, error) {
+		return importedParams(frozen, digest, func() (io.ReadCloser, error) { return imported(digest) })
+	})
+}
+
+// decode reads a part of a model file. imported returns the parameters of an imported file of the network that
+// is frozen.
+func decode(size int64, read partReader, part part, imported func(frozen models.Network, digest storage.Digest) ([]float32, error)) (*Model, error) {
 	file, err := safetensors.OpenParts(size, read)
 	if err != nil {
 		return nil, err
 	}
-	network, err := networkOf(file)
+	h, err := headerOf(file)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTensors(network.Tensors(), network, file); err != nil {
+	stored, refers := h.network.Tensors(), h.frozen != (storage.Digest{})
+	if refers {
+		stored = models.TrainedTensors(h.network)
+	}
+	if err := checkTensors(stored, h.network, file); err != nil {
 		return nil, err
 	}
-	from, to := part(network)
+	from, to := part(h.network)
 	params := make([]float32, to-from)
-	views := viewsOf(network, params, from)
+	views := viewsOf(h.network, params, from)
 	if err := file.Floats(func(name string) []float32 { return views[name] }); err != nil {
 		return nil, err
 	}
-	if err := checkFinite(network.Tensors(), views); err != nil {
+	if err := checkFinite(stored, views); err != nil {
 		return nil, err
 	}
-	return &Model{network, params}, nil
+	if trained := h.network.Trained(); refers && to > trained {
+		frozen, err := NewNetwork(h.network.Config().Frozen())
+		if err != nil {
+			return nil, err
+		}
+		if frozen.Parameters() != h.network.Parameters()-trained {
+			return nil, fmt.Errorf("model file: metadata field %q: a %s without adapters has no parameters in another file", frozenField, h.network.Config().Kind)
+		}
+		base, err := imported(frozen, h.frozen)
+		if err != nil {
+			return nil, err
+		}
+		copy(params[trained-from:], base)
+	}
+	return &Model{h.network, params, h.frozen}, nil
 }
 
 // viewsOf returns the tensors in params, which holds the network's parameters from an offset on.
@@ -298,21 +402,31 @@ func viewsOf(network models.Network, params []float32, offset int) map[string][]
 }
 
 // modelFormat is the format of model files. As in segments, files of format 1 do not name it.
-var modelFormat = storage.Format{Name: "model file", Number: 1}
+var modelFormat = storage.Format{Name: "model file", Number: 2}
 
-func networkOf(file *safetensors.Parts) (models.Network, error) {
+// referring is the stamp of files with frozenField, which came with format 2. It names no build, because builds
+// write equal bytes.
+const referring = "2"
+
+func headerOf(file *safetensors.Parts) (h header, err error) {
 	if err := modelFormat.Check(storage.ParseStamp(file.Metadata[formatField])); err != nil {
-		return nil, err
+		return h, err
 	}
 	text, ok := file.Metadata[configField]
 	if !ok {
-		return nil, fmt.Errorf("model file has no metadata field %q with the model's configuration", configField)
+		return h, fmt.Errorf("model file has no metadata field %q with the model's configuration", configField)
 	}
 	var config models.Config
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
-		return nil, fmt.Errorf("model file: metadata field %q: %w", configField, err)
+		return h, fmt.Errorf("model file: metadata field %q: %w", configField, err)
 	}
-	return NewNetwork(config)
+	if digest := file.Metadata[frozenField]; digest != "" {
+		if h.frozen, err = storage.ParseDigest(digest); err != nil {
+			return h, fmt.Errorf("model file: metadata field %q: %w", frozenField, err)
+		}
+	}
+	h.network, err = NewNetwork(config)
+	return h, err
 }
 
 // checkTensors compares the file's tensors with those wanted of a network. It trusts no claim of the

@@ -8,6 +8,7 @@ import (
 	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/text"
 )
@@ -52,7 +53,7 @@ func codeOf(t *tasks.Task, digest storage.Digest) clientprograms.Code {
 func ClientModel(t *tasks.Task, input string) (clientprograms.Model, error) {
 	key, err := t.Input(input)
 	return clientprograms.Model{Name: key.String(), Read: func(ctx context.Context) ([]byte, error) {
-		return t.Blob(ctx, input, tasks.ModelBlob)
+		return checkpoints.File(ctx, t, input)
 	}}, err
 }
 

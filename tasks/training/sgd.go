@@ -154,7 +154,7 @@ func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row)
 	if _, err := models.FiniteNorm("model", l.params); err != nil {
 		return diverged(err, "step %d", s.end)
 	}
-	if err := checkpoints.Write(ctx, t, s.model.Network, l.params); err != nil {
+	if err := s.model.Write(ctx, t, l.params); err != nil {
 		return err
 	}
 	if err := checkpoints.WriteOptimizer(ctx, t, l.rule); err != nil {

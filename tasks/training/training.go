@@ -25,7 +25,6 @@ import (
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/storage"
-	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets/population"
@@ -77,6 +76,9 @@ type InitialParams struct {
 	// Checkpoint is the digest of an imported model file to start from; zero draws the model. With
 	// Adapters it has the frozen parameters only.
 	Checkpoint storage.Digest `json:"checkpoint,omitzero"`
+	// FrozenApart makes this and all later checkpoints refer to Checkpoint for the frozen parameters,
+	// instead of copying them.
+	FrozenApart bool `json:"frozen_apart,omitempty"`
 }
 
 // Initial draws the initial model, or reads an imported one. It has no inputs.
@@ -88,39 +90,35 @@ func runInitial(ctx context.Context, t *tasks.Task, p *InitialParams) error {
 		return tasks.Permanent(err)
 	}
 	if p.Checkpoint != (storage.Digest{}) {
-		params, err := importedParams(ctx, t, network, p)
+		model, err := importedModel(ctx, t, network, p)
 		if err != nil {
 			return err
 		}
-		return checkpoints.Write(ctx, t, network, params)
+		return model.Write(ctx, t, model.Params)
 	}
 	return checkpoints.Write(ctx, t, network, network.Init(seeds.Stream(p.Seed, seeds.Weights)))
 }
 
-// importedParams reads the parameters of an imported model file, which must match the network without
+// importedModel reads the parameters of an imported model file, which must match the network without
 // its adapters, and draws the adapters.
-func importedParams(ctx context.Context, t *tasks.Task, network models.Network, p *InitialParams) ([]float32, error) {
+func importedModel(ctx context.Context, t *tasks.Task, network models.Network, p *InitialParams) (*checkpoints.Model, error) {
 	frozen, err := checkpoints.NewNetwork(p.Model.Frozen())
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	file, err := t.Imported(ctx, p.Checkpoint)
-	if err != nil {
+	model := &checkpoints.Model{Network: network}
+	if p.FrozenApart {
+		model.Frozen = p.Checkpoint
+	}
+	if model.Params, err = checkpoints.Imported(ctx, t, frozen, p.Checkpoint); err != nil {
 		return nil, err
 	}
-	data, err := safetensors.Read(file, checkpoints.MaxFile)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, err
+	if adapters := network.Parameters() - frozen.Parameters(); adapters > 0 {
+		params := network.Init(seeds.Stream(p.Seed, seeds.Weights))
+		copy(params[adapters:], model.Params)
+		model.Params = params
 	}
-	params := make([]float32, network.Parameters())
-	adapters := network.Parameters() - frozen.Parameters()
-	if adapters > 0 {
-		params = network.Init(seeds.Stream(p.Seed, seeds.Weights))
-	}
-	if err := checkpoints.CopyParameters(frozen, params[adapters:], data); err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("checkpoint %s that the training begins with: %w", p.Checkpoint.Short(), err))
-	}
-	return params, nil
+	return model, nil
 }
 
 // learner takes optimizer steps on one copy of a model. It is reused for many clients, to allocate

@@ -77,7 +77,7 @@ func (l *Local) export(ctx context.Context, x *exporter, file []byte, metadata m
 	if err != nil {
 		return nil, err
 	}
-	model, err := checkpoints.Decode(file)
+	model, err := checkpoints.DecodeStored(file, func(digest storage.Digest) (io.ReadCloser, error) { return l.archive.OpenSource(ctx, digest) })
 	if err != nil {
 		return nil, fmt.Errorf("run %s, cell %s: %w", x.run.ID, x.cell.Name, err)
 	}

@@ -170,7 +170,11 @@ func (c *costing) train(number, rounds, width int) {
 
 // sizes returns the bytes of a checkpoint, and of a sum of updates.
 func (c *costing) sizes() (checkpoint, sum float64) {
-	return 4 * float64(c.model.Parameters()), 4 * float64(c.model.Trained())
+	sum = 4 * float64(c.model.Trained())
+	if m := &c.experiment.Model; m.Adapters != nil && m.Pretrained != "" {
+		return sum, sum // the frozen parameters are those of the imported model
+	}
+	return 4 * float64(c.model.Parameters()), sum
 }
 
 // timesMoved is the number of times that a recorded update is written or read until it is gathered:
@@ -184,7 +188,7 @@ func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted 
 		return // compiling rejects it, or the size is still unknown
 	}
 	round := float64(c.experiment.Training.Cohort) * float64(layout.UpdateBytes())
-	checkpoint := 4 * float64(c.model.Parameters())
+	checkpoint, _ := c.sizes()
 	for _, need := range p.Nodes[cell.Report.Key].Needs {
 		n := p.Nodes[need.Key]
 		if n == nil || n.Kind != updates.Gather.Name || x.Nodes[need.Key].Disposition != ToRun || counted[need.Key] {

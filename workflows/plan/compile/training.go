@@ -59,7 +59,10 @@ func (c *cell) training() {
 func initialParams(e *experiment.Experiment) training.InitialParams {
 	p := training.InitialParams{Seed: e.Seed, Model: e.Model.Config(&e.Data), Checkpoint: e.Model.Initial()}
 	if p.Checkpoint != (storage.Digest{}) {
-		p.Seed = 0 // nothing is drawn
+		p.FrozenApart = e.Model.Adapters != nil
+		if !p.FrozenApart {
+			p.Seed = 0 // nothing is drawn
+		}
 	}
 	return p
 }
