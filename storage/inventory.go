@@ -36,6 +36,11 @@ type Object struct {
 // IsSpec reports whether the object is a run's spec; without a spec the run does not exist.
 func (o Object) IsSpec() bool { return o.Kind == RecordObject && o.name == specName(o.Run) }
 
+// OfNode reports whether the object is a part of a node: its commit, a blob or partial state.
+func (o Object) OfNode() bool {
+	return o.Kind == CommitObject || o.Kind == BlobObject || o.Kind == UnfinishedObject
+}
+
 // Objects lists all objects of a kind. It leaves out objects whose names are
 // not in the layout: they are not Coalmine's. It is slow for many objects, and
 // the yielded objects may be gone or changed by then.

@@ -24,6 +24,7 @@ import (
 //	unfinished/<key>/<digest>   a file of that state
 //	leader/<epoch>              the leader of an epoch, which may delete
 //	leader/store                the identity of the store
+//	leader/clock                an empty object, written to read the clock of the store
 const (
 	sourcesDir = "sources"
 	libraryDir = "library"
@@ -36,6 +37,7 @@ const (
 	unfinishedDir = "unfinished"
 
 	identityName = leaderDir + "/store" // not a number, so not an epoch
+	clockName    = leaderDir + "/clock"
 )
 
 func sourceName(d Digest) string          { return sourcesDir + "/" + d.String() }

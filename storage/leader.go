@@ -156,3 +156,22 @@ func (a *Archive) Identify(ctx context.Context) (string, error) {
 	}
 	return a.Identity(ctx)
 }
+
+// Now returns the time by the clock of the store, which stamps the objects. The clocks of other machines
+// may differ from it by any amount. In a full store it is the begin of the current epoch, which is earlier.
+func (a *Archive) Now(ctx context.Context) (time.Time, error) {
+	err := a.put(ctx, clockName, nil, Recomputable)
+	if errors.Is(err, ErrFull) {
+		epoch, err := a.CurrentEpoch(ctx)
+		if err != nil {
+			return time.Time{}, err
+		}
+		now, err := a.EpochOf(ctx, epoch)
+		return now.Began, err
+	}
+	if err != nil {
+		return time.Time{}, a.fail("writing", clockName, err)
+	}
+	info, err := a.store.Head(ctx, clockName)
+	return info.Modified, a.fail("reading", clockName, err)
+}

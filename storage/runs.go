@@ -73,6 +73,30 @@ func (a *Archive) UsedRunIDs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
+// LogEnds returns the number of the newest entry of each run's log, 0 without an entry, for all ids of
+// UsedRunIDs. A log with the same number as before has no new entry. It takes one request a run.
+func (a *Archive) LogEnds(ctx context.Context) (map[string]int, error) {
+	ids, err := a.UsedRunIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := make([]int, len(ids))
+	err = goroutines.Each(ctx, len(ids), endsAtOnce, func(ctx context.Context, i int) error {
+		numbers, err := a.numbersBelow(ctx, runLogDir(ids[i]))
+		last[i] = newest(numbers)
+		return a.fail("listing the log of run", ids[i], err)
+	})
+	ends := make(map[string]int, len(ids))
+	for i, id := range ids {
+		ends[id] = last[i]
+	}
+	return ends, err
+}
+
+// endsAtOnce is the number of logs to list at the same time. A collection lists all of them before each
+// batch of deletions: 10,000 runs in a store that answers within 20 ms take three seconds.
+const endsAtOnce = 64
+
 // DeleteRun removes a run's record, its log, its plans and its task logs; the nodes that
 // it requested stay. The spec goes first, so that an interrupted removal does not leave
 // a run that looks newly submitted; repeat it to finish. Only the leader deletes.

@@ -9,7 +9,7 @@
 //
 // A collection may run during live runs. They may begin to use a node that is being
 // deleted. That costs only a replay, because a lost blob is work (invariant 6). For
-// other objects, the runs are read again just before each batch:
+// other objects, changed runs are read again just before each batch:
 //
 //   - The outcome of a run that finds all of it cached. The leader looks at the
 //     outcome of every run before it declares its end, and looks again if a batch
@@ -22,7 +22,9 @@ package retention
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,7 +45,7 @@ type Collector struct {
 	// OlderThan is the minimum age of deleted objects; sources must also be at least MinSourceAge old.
 	// The timeout of tasks plus SafetyMargin is always safe.
 	OlderThan time.Duration
-	// Now defaults to time.Now. It is compared with the store's clock.
+	// Now defaults to the clock of the store, which stamps the objects.
 	Now func() time.Time
 	// Progress, if set, is called with the number of deleted objects and the total.
 	Progress func(deleted, of int)
@@ -99,6 +101,11 @@ func (c *Result) Total() Amount {
 	return sum
 }
 
+// heed names the runs whose needs stay.
+func (c *Result) heed(all *allRuns, x *marks) {
+	c.Runs, c.Held = len(all.runs)+len(all.unreadable), x.held
+}
+
 func (c *Result) take(objects []storage.Object) {
 	for _, o := range objects {
 		c.Collected[o.Kind].add(o)
@@ -118,52 +125,60 @@ func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, er
 	}
 	all.runs = slices.DeleteFunc(all.runs, func(r *runs.Run) bool { return slices.Contains(without, r.ID) })
 	all.unreadable = slices.DeleteFunc(all.unreadable, func(r runs.Unreadable) bool { return slices.Contains(without, r.ID) })
-	batches, out, err := c.sweep(ctx, inv, all)
+	x, err := c.mark(ctx, inv, all)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now() // a preview writes nothing, so it cannot ask the store
+	if c.Now != nil {
+		now = c.Now()
+	}
+	batches, out, err := c.sweep(ctx, x, now)
 	if err != nil {
 		return nil, err
 	}
 	out.DryRun = true
+	out.heed(all, x)
 	for _, batch := range batches {
 		out.take(batch)
 	}
 	return out, nil
 }
 
-// Collect deletes objects that no run needs, batch by batch. It checks the
-// token before each batch, and marks anew if the runs have changed. An
+// Collect deletes objects that no run needs, batch by batch. Before each batch it
+// checks the token, and marks the needs of the runs that are new or have changed. An
 // interrupted collection returns its deletions so far; the next one continues.
 func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Result, error) {
-	if err := c.eraseRemoved(ctx, token); err != nil {
+	all, err := c.readRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.eraseRemoved(ctx, all, token); err != nil {
 		return nil, err
 	}
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	sum := c.newResult()
-	for {
-		all, err := c.readRuns(ctx)
-		if err != nil {
-			return sum, err
-		}
-		batches, out, err := c.sweep(ctx, inv, all)
-		if err != nil {
-			return sum, err
-		}
-		sum.Runs, sum.Held, sum.Young, sum.Kept = out.Runs, out.Held, out.Young, out.Kept
-		done, err := c.deleteBatches(ctx, batches, inv, all, token, sum)
-		if done || err != nil {
-			return sum, err
-		}
+	x, err := c.mark(ctx, inv, all)
+	if err != nil {
+		return nil, err
 	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("collecting garbage: %w", err)
+	}
+	batches, sum, err := c.sweep(ctx, x, now)
+	if err != nil {
+		return nil, err
+	}
+	err = c.deleteBatches(ctx, batches, x, all, token, sum)
+	sum.heed(all, x)
+	return sum, err
 }
 
 // eraseRemoved deletes the records of removed runs that a leader has not yet deleted.
-func (c *Collector) eraseRemoved(ctx context.Context, token *leadership.Token) error {
-	all, err := c.readRuns(ctx)
-	if err != nil {
-		return err
-	}
+func (c *Collector) eraseRemoved(ctx context.Context, all *allRuns, token *leadership.Token) error {
 	for _, r := range all.runs {
 		if !r.State.Removed {
 			continue
@@ -175,6 +190,7 @@ func (c *Collector) eraseRemoved(ctx context.Context, token *leadership.Token) e
 			return err
 		}
 	}
+	all.runs = slices.DeleteFunc(all.runs, func(r *runs.Run) bool { return r.State.Removed })
 	return nil
 }
 
@@ -186,86 +202,145 @@ func (c *Collector) newResult() *Result {
 	return out
 }
 
-// deleteBatches stops and returns false if the runs have changed.
-func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all *allRuns, token *leadership.Token, sum *Result) (bool, error) {
-	total, deleted := 0, 0
+func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, x *marks, all *allRuns, token *leadership.Token, sum *Result) error {
+	total, done := 0, 0
 	for _, batch := range batches {
 		total += len(batch)
 	}
 	for _, batch := range batches {
-		same, err := c.deleteBatch(ctx, batch, all, token)
-		if !same || err != nil {
-			return false, err
+		deleted, kept, err := c.deleteBatch(ctx, batch, x, all, token)
+		if err != nil {
+			return err
 		}
-		inv.forget(batch)
-		sum.take(batch)
-		if deleted += len(batch); c.Progress != nil {
-			c.Progress(deleted, total)
+		sum.take(deleted)
+		sum.Kept.add(kept...)
+		if done += len(batch); c.Progress != nil {
+			c.Progress(done, total)
 		}
 	}
-	return true, nil
+	return nil
 }
 
-// deleteBatch returns false without deleting anything if the runs have changed.
-func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all *allRuns, token *leadership.Token) (bool, error) {
+// deleteBatch deletes a batch, except the objects that new or changed runs need.
+func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, x *marks, all *allRuns, token *leadership.Token) (deleted, kept []storage.Object, err error) {
 	defer token.BeginBatch()()
-	same, err := c.stillSo(ctx, all, token)
-	if !same || err != nil {
-		return false, err
+	if err := c.check(ctx, x, all, token); err != nil {
+		return nil, nil, err
 	}
-	if err := c.Archive.DeleteObjects(ctx, batch...); err != nil {
-		return false, fmt.Errorf("collecting garbage: %w", err)
+	for _, o := range batch {
+		if x.needsNow(o) {
+			kept = append(kept, o)
+		} else {
+			deleted = append(deleted, o)
+		}
 	}
-	return true, nil
+	if err := c.Archive.DeleteObjects(ctx, deleted...); err != nil {
+		return nil, nil, fmt.Errorf("collecting garbage: %w", err)
+	}
+	return deleted, kept, nil
 }
 
-// checkLasts is the validity of the check before a batch: a process that was
-// suspended in between checks again.
-const checkLasts = 10 * time.Second
+const (
+	// checkLasts is the validity of the check before a batch: a process that was
+	// suspended in between checks again.
+	checkLasts = 10 * time.Second
+	// checks is the number of checks before a batch that may take longer: a busy
+	// store passes, a slow one makes the collection fail.
+	checks = 5
+)
 
-// stillSo checks, just before a batch, that this process leads and that the
-// runs have not changed since the batch was computed.
-func (c *Collector) stillSo(ctx context.Context, all *allRuns, token *leadership.Token) (bool, error) {
-	for {
+// check checks, just before a batch, that this process leads, and marks the needs of the runs that are
+// new or have changed.
+func (c *Collector) check(ctx context.Context, x *marks, all *allRuns, token *leadership.Token) error {
+	var took time.Duration
+	for range checks {
 		begun := time.Now()
-		now, err := c.readRuns(ctx)
-		if err != nil || !all.same(now) {
-			return false, err
+		if err := c.catchUp(ctx, x, all); err != nil {
+			return err
 		}
 		if err := token.Check(ctx); err != nil {
-			return false, fmt.Errorf("collecting garbage: %w", err)
+			return fmt.Errorf("collecting garbage: %w", err)
 		}
-		if time.Since(begun) < checkLasts {
-			return true, nil
+		if took = time.Since(begun); took < checkLasts {
+			return nil
 		}
 	}
+	return fmt.Errorf("collecting garbage: %w: to look for changes of all runs took %s, %d times; expected less than %s; collect from a machine nearer to the store, or remove runs",
+		storage.ErrAway, took.Round(time.Second), checks, checkLasts)
 }
 
-func sameRun(a, b *runs.Run) bool { return a.ID == b.ID && a.Position() == b.Position() }
+// catchUp marks the needs of the runs that have come or changed since they were read. Earlier marks stay.
+func (c *Collector) catchUp(ctx context.Context, x *marks, all *allRuns) error {
+	ends, err := c.Archive.LogEnds(ctx)
+	if err != nil {
+		return fmt.Errorf("collecting garbage needs to know all runs: %w", err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(ends)) {
+		if all.lists(id) && all.ends[id] == ends[id] {
+			continue
+		}
+		if err := c.readAgain(ctx, x, all, id); err != nil {
+			return err
+		}
+	}
+	all.ends = ends
+	all.runs = slices.DeleteFunc(all.runs, func(r *runs.Run) bool { return !all.lists(r.ID) })
+	return x.markChains(ctx)
+}
 
-// allRuns holds all runs by id.
+// readAgain reads a run that is new or has changed, and marks its needs.
+func (c *Collector) readAgain(ctx context.Context, x *marks, all *allRuns, id string) error {
+	run, err := runs.NewService(c.Archive, nil).Get(ctx, id)
+	all.forget(id)
+	x.held = slices.DeleteFunc(x.held, func(h Held) bool { return h.Run == id })
+	switch {
+	case errors.Is(err, storage.ErrNotFound): // removed
+		return nil
+	case runs.IsUnreadable(err):
+		all.unreadable = append(all.unreadable, runs.Unreadable{ID: id, Err: err})
+		return needsOf(id, c.markUnreadable(ctx, x, runs.Unreadable{ID: id, Err: err}))
+	case err != nil:
+		return fmt.Errorf("collecting garbage needs to know all runs: %w", err)
+	}
+	all.runs = append(all.runs, run)
+	return needsOf(id, c.markRun(ctx, x, run))
+}
+
+// allRuns holds all runs.
 type allRuns struct {
 	runs       []*runs.Run
 	unreadable []runs.Unreadable
+	// ends has the number of the newest log entry by run, as it was before the runs were read.
+	ends map[string]int
 }
 
-func (k *allRuns) same(other *allRuns) bool {
-	sameID := func(a, b runs.Unreadable) bool { return a.ID == b.ID }
-	return slices.EqualFunc(k.runs, other.runs, sameRun) && slices.EqualFunc(k.unreadable, other.unreadable, sameID)
+func (k *allRuns) lists(id string) bool {
+	_, listed := k.ends[id]
+	return listed
+}
+
+func (k *allRuns) forget(id string) {
+	k.runs = slices.DeleteFunc(k.runs, func(r *runs.Run) bool { return r.ID == id })
+	k.unreadable = slices.DeleteFunc(k.unreadable, func(r runs.Unreadable) bool { return r.ID == id })
 }
 
 func (c *Collector) readRuns(ctx context.Context) (*allRuns, error) {
+	ends, err := c.Archive.LogEnds(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("collecting garbage needs to know all runs: %w", err)
+	}
 	all, unreadable, err := runs.NewService(c.Archive, nil).Readable(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("collecting garbage needs to know all runs: %w", err)
 	}
 	slices.SortFunc(all, func(a, b *runs.Run) int { return cmp.Compare(a.ID, b.ID) })
-	return &allRuns{all, unreadable}, nil
+	return &allRuns{all, unreadable, ends}, nil
 }
 
-func (c *Collector) now() time.Time {
+// now returns the time with which ages are computed.
+func (c *Collector) now(ctx context.Context) (time.Time, error) {
 	if c.Now != nil {
-		return c.Now()
+		return c.Now(), nil
 	}
-	return time.Now()
+	return c.Archive.Now(ctx)
 }

@@ -47,6 +47,8 @@ type marks struct {
 	chains  map[storage.Key]*wantedChain
 	// held lists the runs with unknown needs.
 	held []Held
+	// swept has the needs by which the batches were computed, of nodes with objects to delete.
+	swept map[storage.Key]need
 }
 
 // Held is a run with unknown needs: every node and source stays.
@@ -64,6 +66,7 @@ type wantedChain struct {
 	shape  *plan.Chain
 	claims Claims
 	live   bool // an unfinished run works on it
+	stale  bool // its claims have changed since its nodes were marked
 }
 
 func (x *marks) markNode(key storage.Key, n need) {
@@ -75,26 +78,44 @@ func (x *marks) markNode(key storage.Key, n need) {
 // mark marks the objects of an inventory that the runs need.
 func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*marks, error) {
 	x := &marks{inv: inv, nodes: map[storage.Key]need{}, runs: map[string]bool{}, sources: map[storage.Digest]bool{},
-		chains: map[storage.Key]*wantedChain{}}
+		chains: map[storage.Key]*wantedChain{}, swept: map[storage.Key]need{}}
 	if err := c.markLibrary(ctx, x); err != nil {
 		return nil, err
 	}
 	for _, r := range all.runs {
-		if err := c.markRun(ctx, x, r); err != nil {
-			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted", r.ID, err)
-		}
-	}
-	for _, r := range all.unreadable {
-		if err := c.markUnreadable(ctx, x, r); err != nil {
-			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted", r.ID, err)
-		}
-	}
-	for _, recipe := range plan.SortedKeys(x.chains) {
-		if err := x.markChain(ctx, x.chains[recipe]); err != nil {
+		if err := needsOf(r.ID, c.markRun(ctx, x, r)); err != nil {
 			return nil, err
 		}
 	}
-	return x, nil
+	for _, r := range all.unreadable {
+		if err := needsOf(r.ID, c.markUnreadable(ctx, x, r)); err != nil {
+			return nil, err
+		}
+	}
+	return x, x.markChains(ctx)
+}
+
+// needsOf describes an error of marking the needs of a run.
+func needsOf(run string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("collecting garbage: the needs of run %s cannot be determined: %w; nothing more is deleted", run, err)
+}
+
+// markChains marks the nodes of the chains with new claims.
+func (x *marks) markChains(ctx context.Context) error {
+	for _, recipe := range plan.SortedKeys(x.chains) {
+		w := x.chains[recipe]
+		if !w.stale {
+			continue
+		}
+		if err := x.markChain(ctx, w); err != nil {
+			return err
+		}
+		w.stale = false
+	}
+	return nil
 }
 
 // markLibrary marks the named sources, and the nodes that read them.
@@ -225,7 +246,7 @@ func (x *marks) markPlan(state *runs.State, p *plan.Plan, live bool) {
 			x.chains[recipe] = w
 		}
 		w.claims = append(w.claims, claim)
-		w.live = w.live || live
+		w.live, w.stale = w.live || live, true
 	}
 }
 
@@ -279,4 +300,12 @@ func (x *marks) needsOther(o storage.Object) bool {
 		return x.sources[o.Digest] || len(x.held) > 0
 	}
 	return x.runs[o.Run] || o.IsSpec() // a spec makes a run, even if it is new
+}
+
+// needsNow reports whether an object of a batch must stay after all, because a run has come or changed.
+func (x *marks) needsNow(o storage.Object) bool {
+	if o.OfNode() {
+		return x.need(o.Key) > x.swept[o.Key]
+	}
+	return x.needsOther(o)
 }

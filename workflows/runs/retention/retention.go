@@ -227,7 +227,7 @@ func (c *Collector) takeInventory(ctx context.Context) (*inventory, error) {
 }
 
 func (inv *inventory) add(o storage.Object) {
-	if o.Kind != storage.BlobObject && o.Kind != storage.CommitObject && o.Kind != storage.UnfinishedObject {
+	if !o.OfNode() {
 		inv.others = append(inv.others, o)
 		return
 	}
@@ -247,23 +247,4 @@ func (inv *inventory) add(o storage.Object) {
 	default:
 		n.blobs = append(n.blobs, o)
 	}
-}
-
-// forget removes deleted objects.
-func (inv *inventory) forget(objects []storage.Object) {
-	gone := make(map[storage.Object]bool, len(objects))
-	for _, o := range objects {
-		gone[o] = true
-		n := inv.nodes[o.Key]
-		switch {
-		case n == nil:
-		case o.Kind == storage.CommitObject:
-			n.commit = nil
-		case o.Kind == storage.BlobObject:
-			n.blobs = slices.DeleteFunc(n.blobs, func(b storage.Object) bool { return b == o })
-		case o.Kind == storage.UnfinishedObject:
-			n.unfinished = slices.DeleteFunc(n.unfinished, func(b storage.Object) bool { return b == o })
-		}
-	}
-	inv.others = slices.DeleteFunc(inv.others, func(o storage.Object) bool { return gone[o] })
 }

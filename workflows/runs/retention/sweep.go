@@ -16,23 +16,21 @@ import (
 
 // sweep returns the objects to delete, in batches: nodes, then logs and
 // leftovers of records, then sources, each by itself.
-func (c *Collector) sweep(ctx context.Context, inv *inventory, all *allRuns) ([][]storage.Object, *Result, error) {
-	x, err := c.mark(ctx, inv, all)
-	if err != nil {
-		return nil, nil, err
-	}
-	s := sweeper{Result: c.newResult(), now: c.now(), age: c.OlderThan}
-	s.Runs, s.Held = len(all.runs)+len(all.unreadable), x.held
-	for _, key := range plan.SortedKeys(inv.nodes) {
-		n := inv.nodes[key]
-		drop, keep, err := c.split(ctx, n, key, x.need(key))
+func (c *Collector) sweep(ctx context.Context, x *marks, now time.Time) ([][]storage.Object, *Result, error) {
+	s := sweeper{Result: c.newResult(), now: now, age: c.OlderThan}
+	for _, key := range plan.SortedKeys(x.inv.nodes) {
+		n, need := x.inv.nodes[key], x.need(key)
+		drop, keep, err := c.split(ctx, n, key, need)
 		if err != nil {
 			return nil, nil, err
+		}
+		if len(drop) > 0 {
+			x.swept[key] = need
 		}
 		s.Kept.add(keep...)
 		s.add(n.newest, drop...)
 	}
-	for _, o := range inv.others {
+	for _, o := range x.inv.others {
 		if x.needsOther(o) {
 			s.Kept.add(o)
 		} else {
