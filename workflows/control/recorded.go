@@ -152,11 +152,11 @@ func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []run
 			show(id, r)
 			return run, nil
 		}
-		run, err = l.runs.Get(ctx, id)
-		if err == nil {
-			show(id, l.recorded(ctx, run))
+		if err := l.runs.AddSpec(ctx, run); err != nil {
+			return nil, err
 		}
-		return run, err
+		show(id, l.recorded(ctx, run))
+		return run, nil
 	})
 	if err == nil {
 		l.records.keep(shown)

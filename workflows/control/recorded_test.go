@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"io"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,10 +26,17 @@ training: {rounds: 4, cohort: 5}
 grid: {axes: {seed: [1, 2, 3]}}
 `
 
-// specReads counts the reads of submitted experiments from a store.
+// specReads counts the reads of submitted experiments, and of runs' logs, from a store.
 type specReads struct {
 	storage.Store
-	n atomic.Int64
+	n, logs atomic.Int64
+}
+
+func (s *specReads) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+	if strings.HasSuffix(dir, "/log") {
+		s.logs.Add(1)
+	}
+	return s.Store.Children(ctx, dir)
 }
 
 func (s *specReads) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
@@ -62,8 +70,12 @@ func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
 		return all[0]
 	}
 	id := submit()
+	store.logs.Store(0)
 	if c := list().Cells[0]; c.Phase != runs.Queued || c.Label != spec.Cells[0].Label || c.Steps != spec.Cells[0].Experiment.Training.Rounds {
 		t.Errorf("at first %+v", c)
+	}
+	if n := store.logs.Load(); n != 1 {
+		t.Errorf("the log was read %d times, want once", n)
 	}
 	before := store.n.Load()
 	outcomes := map[string]runs.Phase{spec.Cells[0].Name: runs.Done}

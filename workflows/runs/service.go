@@ -208,6 +208,16 @@ func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
 	return run, err
 }
 
+// AddSpec reads the submission of a run from WithoutSpec. Its errors are those of Get.
+func (s *Service) AddSpec(ctx context.Context, run *Run) error {
+	spec, err := s.readSpec(ctx, run.ID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return s.absent(ctx, run.ID, err)
+	}
+	run.Spec = spec
+	return err
+}
+
 // absent distinguishes a run that does not exist or is being removed from a run that has lost
 // its record: a submission writes the record before the log, and a removal is logged before it
 // deletes the record.
