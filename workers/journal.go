@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/attempts"
 )
 
@@ -39,13 +39,13 @@ func (j *journal) Handle(ctx context.Context, r slog.Record) error {
 	return j.copy.Handle(ctx, r)
 }
 
-// short returns a record with only the first line of each text: the lines that a command has printed are in
+// short returns a record with each text in one line: the lines that a command has printed are in
 // the log of the attempt and in the failure of its cell.
 func short(r slog.Record) slog.Record {
 	out := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		if first, _, more := strings.Cut(a.Value.String(), "\n"); more && a.Value.Kind() == slog.KindString {
-			a.Value = slog.StringValue(first + " ...")
+		if a.Value.Kind() == slog.KindString {
+			a.Value = slog.StringValue(readable.Brief(a.Value.String()))
 		}
 		out.AddAttrs(a)
 		return true

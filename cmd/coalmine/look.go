@@ -117,7 +117,7 @@ func waitsFor(s *status.Run) string {
 	if len(s.Waits) == 0 || s.Health == status.Paused {
 		return "-"
 	}
-	text := readable.Text(s.Waits[0].Detail)
+	text := readable.Text(readable.Brief(s.Waits[0].Detail))
 	if more := len(s.Waits) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}

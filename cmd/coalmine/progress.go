@@ -102,7 +102,11 @@ func (d *lineDisplay) show(s *status.Run) {
 		}
 		d.phases[c.Cell] = c.Phase
 	}
-	if reasons := strings.Join(s.Reasons, "; "); reasons != d.reasons {
+	brief := make([]string, len(s.Reasons))
+	for i, reason := range s.Reasons {
+		brief[i] = readable.Brief(reason)
+	}
+	if reasons := strings.Join(brief, "; "); reasons != d.reasons {
 		d.reasons = reasons
 		if reasons != "" && !s.Phase.Finished() {
 			d.note("waiting: %s", readable.Text(reasons))
@@ -142,11 +146,7 @@ func cellLine(s *status.Run, c status.Cell) string {
 	text := fmt.Sprintf("%s %s: %s", c.Cell, c.Phase, c.Label)
 	for _, f := range s.Failures {
 		if c.Phase == runs.Failed && slices.Contains(f.Cells, c.Cell) {
-			first, _, more := strings.Cut(f.Error, "\n") // the results contain the whole message
-			if more {
-				first += " ..."
-			}
-			text += fmt.Sprintf("; %s: %s", readable.Text(f.Label), readable.Text(first))
+			text += fmt.Sprintf("; %s: %s", readable.Text(f.Label), readable.Text(readable.Brief(f.Error))) // the results contain the whole message
 		}
 	}
 	return text

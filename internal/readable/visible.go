@@ -55,6 +55,16 @@ func Lines(s string) string {
 	return strings.ReplaceAll(clean(strings.TrimRight(s, "\n")), "\n", "\n  ")
 }
 
+// Brief returns a message of several lines in one: the first and the last line, which names the error of
+// most programs. Logs and failures of cells have the whole message.
+func Brief(s string) string {
+	first, rest, more := strings.Cut(strings.TrimRight(s, "\r\n"), "\n")
+	if !more {
+		return s
+	}
+	return first + " ... " + strings.TrimSpace(rest[strings.LastIndexByte(rest, '\n')+1:])
+}
+
 // clean escapes the invisible characters of a text of several lines. A carriage return before a
 // line break is part of it.
 func clean(s string) string { return escapeInvisible(strings.ReplaceAll(s, "\r\n", "\n"), escaped) }

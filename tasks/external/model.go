@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -75,7 +76,7 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 	}
 	if err != nil {
 		w.Remove()
-		return nil, CommandError(ctx, err)
+		return nil, startError(ctx, err)
 	}
 	if !m.client.Description.Deterministic {
 		t.DeclareNondeterministic()
@@ -265,6 +266,15 @@ func CommandError(ctx context.Context, err error) error {
 		return err
 	}
 	return tasks.Permanent(err)
+}
+
+// startError makes the error of a command that has ended by itself before it described itself permanent, such as
+// for a missing module: another start ends alike.
+func startError(ctx context.Context, err error) error {
+	if ended, ok := errors.AsType[*contracts.EndedError](err); ok && ctx.Err() == nil && !childprocess.BySignal(ended.How) {
+		return tasks.Permanent(err)
+	}
+	return CommandError(ctx, err)
 }
 
 // Close ends the command.

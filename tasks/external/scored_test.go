@@ -377,3 +377,16 @@ func TestAScorerHasTheTimeOfItsExperiment(t *testing.T) {
 		t.Errorf("a scorer that is too large is given up with %v, want for good", err)
 	}
 }
+
+func TestAScorerThatEndsBeforeItDescribesItselfIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	for line, permanent := range map[string]bool{"echo no torch >&2; exit 1": true, "kill -9 $$": false} {
+		g := taskstest.NewGraph(t)
+		m, params := model(t, g, fmt.Sprintf(`{"score":%q}`, line))
+		_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 100, Model: params},
+			taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, parts(t, g)))
+		if err == nil || tasks.IsPermanent(err) != permanent {
+			t.Errorf("%s: permanent %v, want %v: %v", line, tasks.IsPermanent(err), permanent, err)
+		}
+	}
+}

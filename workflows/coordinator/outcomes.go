@@ -124,7 +124,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	if x.State() != graph.Pausing {
 		return // another attempt is still running
 	}
-	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", trouble.Tries, "pause", pause, "error", o.Error)
+	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", trouble.Tries, "pause", pause, "error", readable.Brief(o.Error))
 	// A torn record may have caused the failure; it must not block the next try.
 	pausing := func() bool { return x.State() == graph.Pausing }
 	t.persist(reading, "removing a torn commit", pausing, func(ctx context.Context) (func(), error) {
@@ -186,9 +186,9 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 // A later run tries it again.
 func (t *term) fail(x *graph.Task, evidence string) {
 	if len(x.Wants) == 0 {
-		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", firstLine(evidence))
+		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", readable.Brief(evidence))
 	} else {
-		t.logOf(x).Error("node failed", "attempt", x.Number, "error", firstLine(evidence))
+		t.logOf(x).Error("node failed", "attempt", x.Number, "error", readable.Brief(evidence))
 		t.counters.Failures.WithLabelValues(x.Kind()).Inc()
 	}
 	t.spans.EndTask(x, errors.New(evidence))
@@ -263,14 +263,6 @@ func (t *term) tookOver(x *graph.Task, worker string) {
 	}
 	maps.DeleteFunc(t.takeovers, func(id string, _ int) bool { return !live[id] })
 	t.takeovers[worker]++
-}
-
-// firstLine returns the beginning of an error: the cell's failure has the whole text.
-func firstLine(text string) string {
-	if first, _, more := strings.Cut(text, "\n"); more {
-		return first + " ..."
-	}
-	return text
 }
 
 // evidenceOfDeaths reports the deaths of a task's workers by cause, and the remedy.
