@@ -200,6 +200,7 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 		"empty.csv": "", "empty.jsonl": "", "header.csv": "user,text\n", "numbers.csv": "a,b\n1,2\n3,4\n", "images.jsonl": `{"user":"a","label":1,"pixels":[0,1]}` + "\n",
 		"tiny.csv": "user,text\na,hello there\nb,good bye\n", "one.txt": "hello there\n", "wide.csv": "\xff\xfeu\x00s\x00e\x00r\x00", "broken.jsonl": "{\n",
 		"few.csv": "user,text\n" + strings.Repeat("a,b c d e f g h i j k l m n o p q r s t\n", 60), "array.json": "[1, 2]", "taken.yaml": "mine",
+		"two.csv": "author,msg\nann,hello\nbob,good day\n", "latin.csv": "author;msg\nann;h\xe9llo my dear world\n",
 		"one.csv": "user,text\n" + strings.Repeat("a,b c d e f g h i j k l m n o p q r s t\n", 2000),
 	} {
 		writeFile(t, at(name), text)
@@ -210,9 +211,10 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 		"empty.csv: the file is empty":                {"--data", at("empty.csv")},
 		"empty.jsonl: the file is empty":              {"--data", at("empty.jsonl")},
 		"header.csv: holds no records; expected rows": {"--data", at("header.csv")},
-		`expected one of "a", "b" to be named`:        {"--data", at("numbers.csv")},
+		`two.csv: no column has more than 2 words a text: "author" has 1 in 2 texts, "msg" has 1.5 in 2 texts; name the column`:  {"--data", at("two.csv")},
+		`"msg" is not valid UTF-8 from its byte 2; convert the file to UTF-8, from the encoding of Windows or Latin-1 by: iconv`: {"--data", at("latin.csv")},
 		`there is no column "tekst"; expected one of`: {"--data", at("numbers.csv"), "--column", "text=tekst"},
-		"images.jsonl: no column holds texts":         {"--data", at("images.jsonl")},
+		"images.jsonl: no column has more than":       {"--data", at("images.jsonl")},
 		"different words; expected at least 11":       {"--data", at("tiny.csv")},
 		"is one text file; expected a directory":      {"--data", at("one.txt")},
 		"convert it to UTF-8":                         {"--data", at("wide.csv")},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -57,13 +58,21 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	if strings.Contains(strings.TrimSuffix(header, "\r"), "\r") {
 		return nil, mistaken("%w", ErrCarriageReturns)
 	}
-	if comma == 0 {
+	marked := comma == 0 && marksSeparator.MatchString(header)
+	switch {
+	case marked:
+		comma = rune(header[len("sep=")])
+	case comma == 0:
 		comma = separator(header)
 	}
 	guard := &rowGuard{Reader: content, most: r.MaxRow}
 	table := &csvTable{Reader: csv.NewReader(guard), guard: guard}
 	table.Comma, table.ReuseRecord = comma, true
 	names, err := table.Read()
+	if marked {
+		table.FieldsPerRecord = 0 // decided by the row of names
+		names, err = table.Read()
+	}
 	if errors.Is(err, io.EOF) {
 		return nil, mistaken("the file is empty; expected names of columns in its first row")
 	}
@@ -73,6 +82,9 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	table.names = append(table.names, names...)
 	return table, nil
 }
+
+// marksSeparator matches the first line by which Excel takes a separator.
+var marksSeparator = regexp.MustCompile(`(?i)^sep=[,;|\t]\r?$`)
 
 // unquotedHeader returns the first line of a table, as far as it stands outside of quotes in the
 // first bytes.

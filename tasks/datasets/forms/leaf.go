@@ -39,7 +39,7 @@ func (r *reader) leaf() error {
 
 func (r *Row) leaf(x, y json.RawMessage) error {
 	if !utf8.Valid(x) || !utf8.Valid(y) {
-		return errors.New("the example is not valid UTF-8; convert the file to UTF-8")
+		return errors.New("the example is not valid UTF-8; " + ToUTF8)
 	}
 	if encoding.HalfPair(x) || encoding.HalfPair(y) {
 		return fmt.Errorf("the example %w", encoding.ErrHalfPair)

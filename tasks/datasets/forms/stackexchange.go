@@ -148,7 +148,7 @@ func (d *dumpState) ended(lines int) error {
 
 func (r *reader) dumpRow(n int, line string, fields []string) error {
 	if !utf8.ValidString(line) {
-		return r.skip("line", n, fmt.Errorf("byte %d of the row is not valid UTF-8; convert the file to UTF-8", InvalidAt(line)+1))
+		return r.skip("line", n, fmt.Errorf("byte %d of the row is not valid UTF-8; %s", InvalidAt(line)+1, ToUTF8))
 	}
 	var row struct {
 		XMLName    xml.Name   `xml:"row"`

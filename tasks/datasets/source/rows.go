@@ -260,7 +260,7 @@ func field(value *string, name string) (string, error) {
 	case *value == "":
 		return "", fmt.Errorf("%q is empty", name)
 	case !utf8.ValidString(*value):
-		return "", fmt.Errorf("%q is not valid UTF-8 from its byte %d; convert the file to UTF-8", name, forms.InvalidAt(*value)+1)
+		return "", fmt.Errorf("%q is not valid UTF-8 from its byte %d; %s", name, forms.InvalidAt(*value)+1, forms.ToUTF8)
 	}
 	return *value, nil
 }

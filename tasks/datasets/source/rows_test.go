@@ -405,7 +405,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"CSV: empty":                 {as(forms.CSV), "\n", "posts: the file is empty; expected names of columns in its first row", 0},
 		"CSV: a score":               {Reading{Label: ScoreLabel, Origin: Origin{Form: forms.CSV}}, "user,text,score\nann,hello,good\nbob,there,2\n", `posts, line 2: the score is "good"; expected a number`, 1},
 		"CSV: a date":                {Reading{Timed: true, Origin: Origin{Form: forms.CSV}}, "user,text,time\nann,hello,May\nbob,there,2\n", `posts, line 2: "time" is "May"; expected a date`, 1},
-		"JSON lines: UTF-8":          {as(forms.JSONLines), `{"user":"ann","text":"hello"}` + "\n" + `{"user":"b` + "\xff" + `b","text":"there"}`, "posts, line 2: byte 11 is not valid UTF-8; convert the file to UTF-8", 1},
+		"JSON lines: UTF-8":          {as(forms.JSONLines), `{"user":"ann","text":"hello"}` + "\n" + `{"user":"b` + "\xff" + `b","text":"there"}`, "posts, line 2: byte 11 is not valid UTF-8; " + forms.ToUTF8, 1},
 		"JSON lines: no JSON":        {as(forms.JSONLines), `{"user":"ann","text":"hello"}` + "\n{\n" + `{"user":"bob","text":"there"}`, "posts, line 2: not JSON", 2},
 		"TFF: no example":            {as(forms.TFF), database("train", "a", good, "train", "b", good[:len(good)-3], "train", "c", good), "posts, row 2: no tf.train.Example: unexpected EOF", 2},
 		"TFF: UTF-8":                 {as(""), database("train", "a", good, "train", "b", message(1, texts("tokens", "hello th\xffre")), "train", "c", good), `posts, row 2: "tokens" is not valid UTF-8 from its byte 9; convert`, 2},
@@ -424,7 +424,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"Parquet: cut":               {as(forms.Parquet), table.String()[:table.Len()-9], "posts: ", 0},
 		"Stack Exchange: cut":        {as(""), postsXML[:len(postsXML)-len("</posts>\n")], "posts, line 6: the file ends without </posts>: it is cut; get it again", 5},
 		"Stack Exchange: cut in row": {as(""), postsXML[:len(postsXML)-40], "posts, line 5: XML syntax error", 4},
-		"Stack Exchange: UTF-8":      {as(""), strings.Replace(postsXML, "Second", "S\xe9cond", 1), "posts, line 3: byte 104 of the row is not valid UTF-8; convert the file to UTF-8", 1},
+		"Stack Exchange: UTF-8":      {as(""), strings.Replace(postsXML, "Second", "S\xe9cond", 1), "posts, line 3: byte 104 of the row is not valid UTF-8; " + forms.ToUTF8, 1},
 		"Stack Exchange: in a table": {as(forms.StackExchange), "Id,OwnerUserId,Body,CreationDate\n1,12,<p>One. Tw\xf6. Three.</p>,2011-10-11\n", `posts, line 2: "Body" is not valid UTF-8 from its byte 3; convert`, 2},
 		"Stack Exchange: no user":    {as(forms.StackExchange), "Id,Body\n1,Hello there.\n", `posts: there is no column "OwnerUserId"; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside "Id", "Body"`, 0},
 		"Stack Exchange: no text":    {as(forms.StackExchange), "Id,UserId\n1,7\n", `posts: there is no column "Text"; expected OwnerUserId and Body`, 0},
@@ -568,4 +568,15 @@ func leafOf(users ...string) []byte {
 		data = append(data, fmt.Sprintf(`%q:{"x":["to b"],"y":["e"]}`, u))
 	}
 	return []byte(`{"users":[],"user_data":{` + strings.Join(data, ",") + `}}`)
+}
+
+func TestExcelsLineNamesTheSeparator(t *testing.T) {
+	t.Parallel()
+	for head, comma := range map[string]string{"sep=;\r\n": ";", "\ufeffSEP=|\n": "|", "sep=,\n": ",", "sep=\t\n": "\t"} {
+		text := head + strings.ReplaceAll("user,text,note\r\nann,one, \r\nbob,two, \r\nann,,x\r\n", ",", comma)
+		got, err := readAs(t, Reading{Origin: Origin{Form: forms.CSV}}, []byte(text))
+		if !slices.Equal(lines(got), []string{"ann: one", "bob: two"}) || err == nil || !strings.Contains(err.Error(), `line 5: "text" is empty`) {
+			t.Errorf("%q: %v, %v", head, lines(got), err)
+		}
+	}
 }

@@ -427,7 +427,7 @@ func inLine(file string, line int, err error) error {
 // record reads one line. Unknown fields are allowed.
 func (f *lineForm) record(line []byte) (Record, error) {
 	if !utf8.Valid(line) {
-		return Record{}, badLine("byte %d is not valid UTF-8; convert the file to UTF-8", forms.InvalidAt(string(line))+1)
+		return Record{}, badLine("byte %d is not valid UTF-8; %s", forms.InvalidAt(string(line))+1, forms.ToUTF8)
 	}
 	if len(bytes.TrimSpace(line)) == 0 {
 		return Record{}, badLine("the line is empty; %s", f.wanted)

@@ -9,11 +9,13 @@ package starter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/data/sources"
@@ -110,41 +112,59 @@ func (d *Data) text(ctx context.Context) (string, error) {
 	if name := known(d.Choices, textNames); name != "" {
 		return name, nil
 	}
-	best, most := "", float64(wordsOfText)
+	best, texts, most := sample{words: wordsOfText}, 0, []string(nil)
 	for _, column := range d.Choices {
-		words, err := d.wordsOf(ctx, column)
-		if err != nil {
-			return "", err
+		s := d.sampleOf(ctx, column)
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
 		}
-		if words > most {
-			best, most = column, words
+		if s.words > best.words {
+			best = s
+		}
+		texts, most = texts+s.texts, append(most, s.String())
+		if best.fault == nil {
+			best.fault = s.fault
 		}
 	}
-	if best == "" {
-		return "", &source.Error{File: d.source.Name, Err: fmt.Errorf("no column holds texts of several words in UTF-8; expected one of %s to be named by --column text=NAME", forms.Quoted(d.Choices))}
+	switch {
+	case best.column != "":
+		return best.column, nil
+	case texts == 0 && best.fault != nil:
+		return "", best.fault
 	}
-	return best, nil
+	return "", &source.Error{File: d.source.Name, Err: fmt.Errorf("no column has more than %d words a text: %s; name the column of texts by --column text=NAME", wordsOfText, strings.Join(most, ", "))}
 }
 
-// wordsOf returns the mean number of words in the first values of a column; 0 if they are not
-// texts.
-func (d *Data) wordsOf(ctx context.Context, column string) (float64, error) {
+// sample describes the first texts of a column: their number, and the mean number of words. fault is the error
+// that hides the others, if any.
+type sample struct {
+	column string
+	texts  int
+	words  float64
+	fault  error
+}
+
+func (s sample) String() string {
+	if wrong, ok := errors.AsType[*source.Error](s.fault); ok && s.texts == 0 {
+		return fmt.Sprintf("%q %v", s.column, wrong.Err)
+	}
+	return fmt.Sprintf("%q has %.3g in %s", s.column, s.words, readable.Count(s.texts, "text"))
+}
+
+// sampleOf reads the first texts of a column.
+func (d *Data) sampleOf(ctx context.Context, column string) sample {
 	reading := source.Reading{Origin: d.Origin}
 	reading.SkipFaults, reading.Columns.User, reading.Columns.Text = true, column, column
-	texts, words := 0, 0
+	s, words := sample{column: column}, 0
 	for r, err := range d.source.Records(ctx, source.Limits{}, reading) {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		if err != nil {
-			break // a column without a text
-		}
-		words += len(strings.Fields(r.Text))
-		if texts++; texts == sampledTexts {
+		if s.fault = err; err != nil || s.texts == sampledTexts {
 			break
 		}
+		words += len(strings.Fields(r.Text))
+		s.texts++
 	}
-	return float64(words) / float64(max(1, texts)), nil
+	s.words = float64(words) / float64(max(1, s.texts))
+	return s
 }
 
 // dropUsual leaves out the columns with the default names of the form.
