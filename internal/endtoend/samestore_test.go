@@ -44,6 +44,11 @@ func TestAWorkerWithAnotherStoreDoesARunNoHarm(t *testing.T) {
 		t.Error("it has committed into its own store")
 	}
 
+	submits := start(t, part(mistyped, "submit", "experiment.yaml"))
+	if code, said := submits.wait(), submits.stderr.String(); code != 2 || !strings.Contains(said, "give both the same --store") || len(nodes(mistyped+"/runs")) > 0 {
+		t.Errorf("submit to another store exits with %d: %s", code, said)
+	}
+
 	leader.kill()
 	serve(store)
 	start(t, part(store, "worker", "--slots", "2"))

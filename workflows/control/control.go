@@ -26,6 +26,7 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/retention"
 	"coalmine/workflows/runs/status"
@@ -210,6 +211,11 @@ func (l *Local) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Dige
 }
 
 func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error) {
+	if !l.leads() && l.queue != nil {
+		if err := leadership.CheckStore(ctx, l.queue, l.archive); err != nil {
+			return Submitted{}, err
+		}
+	}
 	e, data, err := l.check(ctx, &spec)
 	if err == nil && !fresh {
 		err = CheckKeys(ctx, l, e)

@@ -115,24 +115,39 @@ func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.T
 // error wraps attempts.ErrOtherStore if the leader has another store: a stand-by would wait in
 // vain or, as the leader, reject the workers. A store is compared once.
 func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announcement, error) {
-	data, err := c.Queue.Published(ctx, leaderName)
-	if err != nil || data == nil {
-		return nil, nil
-	}
-	var leader announcement
-	if json.Unmarshal(data, &leader) != nil {
+	leader, found := announced(ctx, c.Queue)
+	if !found {
 		return nil, nil
 	}
 	if before != nil && leader.Leader == before.Leader {
 		return &leader, nil
 	}
-	err = leader.CheckStore(ctx, c.Archive)
+	err := leader.CheckStore(ctx, c.Archive)
 	if errors.Is(err, attempts.ErrOtherStore) {
 		return &leader, err
 	} else if err != nil {
 		return nil, nil // nothing is proved
 	}
 	return &leader, nil
+}
+
+// announced returns the announcement of the leader, if it can be read.
+func announced(ctx context.Context, q Queue) (leader announcement, found bool) {
+	data, err := q.Published(ctx, leaderName)
+	return leader, err == nil && data != nil && json.Unmarshal(data, &leader) == nil
+}
+
+// CheckStore returns an error that wraps attempts.ErrOtherStore if the leader of a queue has announced another
+// store. Nothing is proved by a queue or a store that does not answer.
+func CheckStore(ctx context.Context, q Queue, archive *storage.Archive) error {
+	leader, found := announced(ctx, q)
+	if !found {
+		return nil
+	}
+	if err := leader.CheckStore(ctx, archive); errors.Is(err, attempts.ErrOtherStore) {
+		return err
+	}
+	return nil
 }
 
 // standby logs the state of a process that waits for the lease.
