@@ -147,7 +147,7 @@ func newAuditCommand(g *global) *cobra.Command {
 func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line; with --scores a file of coalmine canaries export")
 	f.StringVar(&a.controls, "controls", "", "text file of lines like those of --canaries that the model was not trained on, to compare with")
-	f.IntVar(&a.References, "references", 2_000_000, "random sequences to rank a canary among (endpoint: 20000 by default); 0: no random sampling")
+	f.IntVar(&a.References, "references", 2_000_000, "random sequences to rank a canary among (endpoint: 20000 by default), by default at most all possible ones; 0: no random sampling")
 	f.IntVar(&a.Prefix, "prefix", 0, "given words of a canary, at least 1 (default: those before the first # of --format, else 1)")
 	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0: no beam search, as for an endpoint or a command")
 	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences to fit a skew-normal distribution to, such as 10000, for exposures beyond the references; 0: no fit")
@@ -194,7 +194,9 @@ func (a *auditFlags) audit(c *cobra.Command, g *global, args []string) (*modelau
 	if err != nil {
 		return nil, err
 	}
-	return asked.audit(c.Context(), fileModel{read}, a.Options)
+	options := a.Options
+	options.FitReferences = !c.Flags().Changed("references")
+	return asked.audit(c.Context(), fileModel{read}, options)
 }
 
 // checkPrefix rejects an explicit --prefix 0, because 0 stands for an absent flag and its default.
@@ -247,7 +249,7 @@ func (a *auditFlags) checkPace() error {
 // remoteOptions returns the options for a model that scores every reference in full.
 func (a *auditFlags) remoteOptions(c *cobra.Command) modelaudit.Options {
 	options := a.Options
-	if !c.Flags().Changed("references") {
+	if options.FitReferences = !c.Flags().Changed("references"); options.FitReferences {
 		options.References = endpointReferences
 	}
 	if !c.Flags().Changed("beam-width") {

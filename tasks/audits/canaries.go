@@ -208,6 +208,21 @@ func CheckSteps(s *Setting, audit string, fail Fail) {
 	}
 }
 
+// FitReferences lowers a default number of references to the number of sequences that may follow the prefix,
+// without the canaries, unless that is below least. The prefix must be complete.
+func (f *PrefixField) FitReferences(s *Setting, references *int, least int) {
+	if s.Canaries == nil {
+		return // see CheckPrefix
+	}
+	for _, g := range s.Canaries.Groups {
+		if given := g.Prefix(f.Prefix); given < g.Words {
+			if room := g.Sequences(s.Ordinary, given) - float64(g.Count); room < float64(*references) {
+				*references = max(least, int(room))
+			}
+		}
+	}
+}
+
 // CheckReferences reports a number of references above the number of sequences after the prefix.
 func (f *PrefixField) CheckReferences(s *Setting, audit string, references int, fail Fail) {
 	if s.Canaries == nil {

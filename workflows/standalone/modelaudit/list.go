@@ -2,6 +2,7 @@ package modelaudit
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"coalmine/internal/readable"
 	"coalmine/storage/safetensors"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/control"
@@ -133,13 +135,29 @@ func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	if more := len(mistakes) - maxMistakes; more > 0 {
 		mistakes = append(mistakes[:maxMistakes], fmt.Errorf("and %d more", more))
 	}
+	if o.FitReferences {
+		o.fitReferences(out, l.vocabulary.Ordinary())
+	}
 	return out, errors.Join(mistakes...)
+}
+
+// fitReferences lowers the number of references to that of the sequences that may follow the prefix, without
+// the canaries.
+func (o *Options) fitReferences(list []canary, ordinary int) {
+	for length, group := range byLength(list) {
+		if room := o.space(length).Sequences(ordinary, o.Prefix) - float64(len(group)); room < float64(o.References) {
+			o.References = max(1, int(room))
+		}
+	}
 }
 
 func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 	words, err := by.read(l)
 	if err != nil {
 		return canary{}, err
+	}
+	if whole, bare := o.whole(words); bare {
+		return canary{}, l.fail("%q has only the random symbols of a canary; expected the whole of it, in the format %q: %q", l.Text, o.Format, whole)
 	}
 	if n := len(words); n <= o.Prefix || n > text.MaxSequence {
 		return canary{}, l.fail("a canary of %s; expected more than the prefix of %d, and at most %d", readable.Count(n, "word"), o.Prefix, text.MaxSequence)
@@ -158,6 +176,28 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 	return c, nil
 }
 
+// whole returns the canary whose random bytes are words, and reports whether words have nothing else of the format.
+func (o *Options) whole(words []string) (text string, bare bool) {
+	if strings.Trim(o.Format, "#") == "" || strings.Count(o.Format, "#") != len(words) || !slices.Contains(alphabetsOf(strings.Join(words, "")), string(o.Alphabet)) {
+		return "", false
+	}
+	text = o.Format
+	for _, word := range words {
+		text = strings.Replace(text, "#", word, 1)
+	}
+	return text, true
+}
+
+// alphabetsOf lists the alphabets, as words of --alphabet, that hold all bytes of a text.
+func alphabetsOf(text string) (list []string) {
+	for _, s := range canaries.Alphabets() {
+		if !slices.ContainsFunc([]byte(text), func(b byte) bool { return !s.Alphabet.Holds(b) }) {
+			list = append(list, string(s.Alphabet))
+		}
+	}
+	return list
+}
+
 // fits checks that each symbol after the prefix is among the choices for its place.
 func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 	for i, among := range choices {
@@ -167,7 +207,8 @@ func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 		if o.Alphabet == "" {
 			return l.fail("%q, its word %d, has no place in the format %q and the symbols %q, which canaries are ranked within; choose other ones, or a longer prefix", c.words[i], i+1, o.Format, o.Symbols)
 		}
-		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose another alphabet, or a longer prefix; canaries of words need --vocabulary", c.words[i], i+1, o.Alphabet, o.Format)
+		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose %s, or a longer prefix; canaries of words need --vocabulary",
+			c.words[i], i+1, o.Alphabet, o.Format, cmp.Or(strings.Join(alphabetsOf(strings.Join(c.words[o.Prefix:], "")), " or "), "another alphabet"))
 	}
 	return nil
 }

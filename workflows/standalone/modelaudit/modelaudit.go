@@ -57,6 +57,8 @@ type Options struct {
 	Seed uint64
 	// References is the size of the set that each canary is ranked among; 0 leaves random sampling out.
 	References int
+	// FitReferences lowers References to the number of possible sequences.
+	FitReferences bool
 	// Prefix is the number of given words of a canary; 0 means the default of a
 	// run: the words before the first # of Format, else 1.
 	Prefix int

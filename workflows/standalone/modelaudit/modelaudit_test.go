@@ -173,7 +173,9 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		list string
 		modelaudit.Options
 	}{
-		`line 1: "1", its byte 5, has no place in the alphabet lower and the format ""`: {"Pin 12-3", modelaudit.Options{Prefix: 4}},
+		`line 1: "1", its byte 5, has no place in the alphabet lower and the format ""`:                                                                {"Pin 12-3", modelaudit.Options{Prefix: 4}},
+		`line 1: "2", its byte 2, has no place in the alphabet lower and the format "", which canaries are ranked within; choose digits or printable,`: {"123", modelaudit.Options{}},
+		`line 1: "123" has only the random symbols of a canary; expected the whole of it, in the format "Pin ##-#": "Pin 12-3"`:                        {"123", modelaudit.Options{Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`line 2: "x", its byte 7`:         {"Pin 12-3\nPin 12x3", modelaudit.Options{Prefix: 4, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`for canaries of 3 bytes`:         {"Pin", modelaudit.Options{Prefix: 1, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`"<0x09>", its byte 5`:            {"Pin \t12", modelaudit.Options{Prefix: 4, Alphabet: canaries.Printable}},
@@ -201,6 +203,21 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		if _, err := modelaudit.Run(t.Context(), model, read(t, list), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+func TestReferencesByDefaultAreAtMostAllSequences(t *testing.T) {
+	t.Parallel()
+	_, _, file := trainedAs(t, byteFile, "")
+	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
+	o := modelaudit.Options{References: 5000, Alphabet: canaries.Digits, Format: "Pin ##-#"}
+	list := read(t, "Pin 12-3\nPin 45-6")
+	if _, err := modelaudit.Run(t.Context(), model, list, o); err == nil || !strings.Contains(err.Error(), "expected at most the 1000 sequences") {
+		t.Errorf("5000 references: %v", err)
+	}
+	o.FitReferences = true
+	if r := must.Get(modelaudit.Run(t.Context(), model, list, o))(t); r.RandomSampling.References != 998 {
+		t.Errorf("%d references, want the 1000 sequences without the two canaries", r.RandomSampling.References)
 	}
 }
 

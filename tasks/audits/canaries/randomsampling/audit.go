@@ -46,7 +46,8 @@ type Fields struct {
 }
 
 type Block struct {
-	// Random sequences to rank a canary against, of an external model by default 1000.
+	// Random sequences to rank a canary against, of an external model by default 1000; by default at
+	// most all that may follow the prefix.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples"`
 	audits.PrefixField
 	// Computes large ranks exactly, not by an estimate with its standard error. "Memorized" is always
@@ -58,9 +59,13 @@ const path = "audit.random_sampling"
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	f.RandomSampling.CompletePrefix(s, path, given)
-	if (s.External != nil || s.Program != nil) && !given(path+".references") {
+	if given(path + ".references") {
+		return
+	}
+	if s.External != nil || s.Program != nil {
 		f.RandomSampling.References = scoredReferences
 	}
+	f.RandomSampling.FitReferences(s, &f.RandomSampling.References, 1)
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {

@@ -52,8 +52,14 @@ type Block struct {
 
 const path = "audit.skew_normal"
 
+// leastReferences is the lower end of the range of references.
+const leastReferences = 100
+
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	f.SkewNormal.CompletePrefix(s, path, given)
+	if !given(path + ".references") {
+		f.SkewNormal.FitReferences(s, &f.SkewNormal.References, leastReferences)
+	}
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
