@@ -52,27 +52,66 @@ func ReadTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
 	})
 }
 
-// LogPerplexity is the sum of -log p over the words, in nats, each after the preceding ones (Carlini et al.
-// 2019, definition 1; Thakkar et al. 2020, section 4.1). It uses the kernels of a prefix tree, so that equal
-// costs are equal to the last bit. A sum that is not finite is a permanent models.DivergedError.
-func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32) (float64, error) {
-	sum, logProb := 0.0, make([]float32, 1)
-	for _, w := range words {
-		edge := []models.Edge{{Token: w}}
-		if err := tree.LogProbs(state, edge, logProb); err != nil {
-			return 0, err
+// LogPerplexity is LogPerplexities for a single sequence.
+func LogPerplexity(ctx context.Context, tree *models.TreeScorer, state *models.States, words []int32) (float64, error) {
+	costs, err := LogPerplexities(ctx, tree, state, [][]int32{words})
+	if err != nil {
+		return 0, err
+	}
+	return costs[0], nil
+}
+
+// sequenceBlock is the number of sequences that are scored together. It does not affect results.
+const sequenceBlock = 1024
+
+// LogPerplexities are the sums of -log p over the words of sequences of one length, at least one word, in nats,
+// each after the state and the preceding words (Carlini et al. 2019, definition 1; Thakkar et al. 2020, section
+// 4.1). They use the kernels of a prefix tree, so that equal costs are equal to the last bit. The sequences of a
+// block share the states of common beginnings. A sum that is not finite is a permanent models.DivergedError.
+func LogPerplexities(ctx context.Context, tree *models.TreeScorer, state *models.States, rows [][]int32) ([]float64, error) {
+	order := lists.Make(len(rows), func(i int) int { return i })
+	slices.SortFunc(order, func(a, b int) int { return slices.Compare(rows[a], rows[b]) })
+	costs := make([]float64, len(rows))
+	for block := range slices.Chunk(order, sequenceBlock) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		sum += Surprisal(logProb[0])
+		if err := scoreBlock(tree, state, rows, block, costs); err != nil {
+			return nil, err
+		}
+	}
+	if i := slices.IndexFunc(costs, func(cost float64) bool { return !numbers.IsFinite(cost) }); i >= 0 {
+		return nil, tasks.Permanent(&models.DivergedError{Name: "log-perplexity of a sequence", Value: costs[i]})
+	}
+	return costs, nil
+}
+
+// scoreBlock sets the costs of the rows of a block, which ascend.
+func scoreBlock(tree *models.TreeScorer, state *models.States, rows [][]int32, block []int, costs []float64) error {
+	at := make([]int, len(block)) // by row: the current node of the prefix tree
+	for depth := range rows[block[0]] {
+		var edges []models.Edge
+		for i, r := range block {
+			edge := models.Edge{Parent: at[i], Token: rows[r][depth]}
+			if len(edges) == 0 || edges[len(edges)-1] != edge {
+				edges = append(edges, edge)
+			}
+			at[i] = len(edges) - 1
+		}
+		logProbs := make([]float32, len(edges))
+		if err := tree.LogProbs(state, edges, logProbs); err != nil {
+			return err
+		}
+		for i, r := range block {
+			costs[r] += Surprisal(logProbs[at[i]])
+		}
 		next := new(models.States)
-		if err := tree.Advance(next, state, edge); err != nil {
-			return 0, err
+		if err := tree.Advance(next, state, edges); err != nil {
+			return err
 		}
 		state = next
 	}
-	if !numbers.IsFinite(sum) {
-		return 0, tasks.Permanent(&models.DivergedError{Name: "log-perplexity of a canary", Value: sum})
-	}
-	return sum, nil
+	return nil
 }
 
 // Prefixed are canaries with a common beginning, by their ascending numbers.

@@ -84,7 +84,7 @@ func (c *counter) count(ctx context.Context, list []population.Placement, group 
 	}
 	var costs []float64
 	for _, i := range group.Numbers {
-		cost, err := audits.LogPerplexity(c.tree, state, list[i].Tokens[len(group.Prefix):])
+		cost, err := audits.LogPerplexity(ctx, c.tree, state, list[i].Tokens[len(group.Prefix):])
 		if err != nil {
 			return err
 		}

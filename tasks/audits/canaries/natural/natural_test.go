@@ -188,7 +188,7 @@ func checkRank(t *testing.T, g *taskstest.Graph, model, findings *taskstest.Node
 	tree := scorer.Tabulate().NewTreeScorer()
 	state := must.Get(audits.PrefixState(scorer, f.Context))(t)
 	cost := func(text string) float64 {
-		return must.Get(audits.LogPerplexity(tree, state, tokensOf(text)))(t)
+		return must.Get(audits.LogPerplexity(t.Context(), tree, state, tokensOf(text)))(t)
 	}
 	own, rank := cost(secret), int64(1)
 	for _, r := range references {

@@ -139,7 +139,7 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	if err != nil {
 		return Rank{}, err
 	}
-	cost, err := audits.LogPerplexity(s.tree, state, words[s.prefix:])
+	cost, err := audits.LogPerplexity(ctx, s.tree, state, words[s.prefix:])
 	if err != nil {
 		return Rank{}, err
 	}

@@ -33,7 +33,7 @@ func BenchmarkRankByATransformer(b *testing.B) {
 			for b.Loop() {
 				tree := tables.NewTreeScorer()
 				state := must.Get(audits.PrefixState(scorer, []int32{4}))(b)
-				cost := must.Get(audits.LogPerplexity(tree, state, words))(b)
+				cost := must.Get(audits.LogPerplexity(b.Context(), tree, state, words))(b)
 				bounds := must.Get(newDepthBounds(tables, state, all))(b)
 				within := must.Get(newRanker(tree, all).count(b.Context(), bounds, cost))(b)
 				b.ReportMetric(float64(within+1), "rank")

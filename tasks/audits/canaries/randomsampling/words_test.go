@@ -38,7 +38,7 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 	}
 	costs := make([]float64, len(all))
 	for i, sequence := range all {
-		if costs[i], err = audits.LogPerplexity(tree, state, sequence); err != nil {
+		if costs[i], err = audits.LogPerplexity(t.Context(), tree, state, sequence); err != nil {
 			t.Fatal(err)
 		}
 	}

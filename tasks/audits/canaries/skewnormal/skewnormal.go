@@ -15,7 +15,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"coalmine/internal/lists"
-	"coalmine/internal/numbers"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -166,7 +165,7 @@ func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]i
 		}, nil
 	}
 	state, err := audits.PrefixState(e.tree.Scorer(), prefix)
-	return func(rows [][]int32) ([]float64, error) { return logPerplexities(ctx, e.tree, state, rows) }, err
+	return func(rows [][]int32) ([]float64, error) { return audits.LogPerplexities(ctx, e.tree, state, rows) }, err
 }
 
 func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]Distribution, error) {
@@ -195,59 +194,6 @@ func bits(d Distribution, cost float64) float64 { return -d.LogCDF(cost) / math.
 
 func atMost(ascending []float64, limit float64) int64 {
 	return int64(sort.Search(len(ascending), func(i int) bool { return !(ascending[i] <= limit) }))
-}
-
-// blockRows is the number of sequences that are scored together. It does not affect results.
-const blockRows = 1024
-
-// logPerplexities returns the log-perplexities of sequences of one length after the state, in nats, equal to
-// audits.LogPerplexity to the last bit. The sequences of a block share the states of common beginnings.
-func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models.States, rows [][]int32) ([]float64, error) {
-	order := lists.Make(len(rows), func(i int) int { return i })
-	slices.SortFunc(order, func(a, b int) int { return slices.Compare(rows[a], rows[b]) })
-	costs := make([]float64, len(rows))
-	for block := range slices.Chunk(order, blockRows) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := scoreBlock(tree, state, rows, block, costs); err != nil {
-			return nil, err
-		}
-	}
-	for _, cost := range costs {
-		if !numbers.IsFinite(cost) {
-			return nil, tasks.Permanent(&models.DivergedError{Name: "log-perplexity of a reference", Value: cost})
-		}
-	}
-	return costs, nil
-}
-
-// scoreBlock sets the costs of the rows of a block, which ascend.
-func scoreBlock(tree *models.TreeScorer, state *models.States, rows [][]int32, block []int, costs []float64) error {
-	at := make([]int, len(block)) // by row: the current node of the prefix tree
-	for depth := range rows[block[0]] {
-		var edges []models.Edge
-		for i, r := range block {
-			edge := models.Edge{Parent: at[i], Token: rows[r][depth]}
-			if len(edges) == 0 || edges[len(edges)-1] != edge {
-				edges = append(edges, edge)
-			}
-			at[i] = len(edges) - 1
-		}
-		logProbs := make([]float32, len(edges))
-		if err := tree.LogProbs(state, edges, logProbs); err != nil {
-			return err
-		}
-		for i, r := range block {
-			costs[r] += audits.Surprisal(logProbs[at[i]])
-		}
-		next := new(models.States)
-		if err := tree.Advance(next, state, edges); err != nil {
-			return err
-		}
-		state = next
-	}
-	return nil
 }
 
 type SummaryParams struct {

@@ -37,9 +37,9 @@ func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
 		state := must.Get(audits.PrefixState(tree.Scorer(), []int32{5}))(t)
 		p := Params{Seed: 2, References: 2500, Space: canaries.Space{Words: 5}, Prefix: 1}
 		rows := must.Get(p.draw(t.Context(), nil, words, []population.Placement{{Canary: population.Canary{Tokens: []int32{4, 5, 6, 7, 8}}}}))(t)
-		costs := must.Get(logPerplexities(t.Context(), tree, state, rows))(t)
+		costs := must.Get(audits.LogPerplexities(t.Context(), tree, state, rows))(t)
 		for i := 0; i < len(rows); i += 31 {
-			want := must.Get(audits.LogPerplexity(tree, state, rows[i]))(t)
+			want := must.Get(audits.LogPerplexity(t.Context(), tree, state, rows[i]))(t)
 			if costs[i] != want {
 				t.Fatalf("%s: reference %v costs %v, alone %v", kind, rows[i], costs[i], want)
 			}
@@ -208,7 +208,7 @@ func TestWhatCannotBeFittedIsRefused(t *testing.T) {
 	model := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: vocabulary, Embedding: 3, Units: 4}))(t)
 	rows := [][]int32{{4, 5}, {6, 7}, {4, 5}, {5, 5}}
 	own := []population.Placement{{Canary: population.Canary{Tokens: []int32{4, 9, 9}}}}
-	for value, want := range map[float32]string{0: "all values are equal", float32(math.NaN()): "log-perplexity of a reference"} {
+	for value, want := range map[float32]string{0: "all values are equal", float32(math.NaN()): "log-perplexity of a sequence"} {
 		scorer := must.Get(model.NewScorer(slices.Repeat([]float32{value}, model.Parameters())))(t)
 		e := &estimator{&Params{Prefix: 1, Bootstrap: 2}, scorer.Tabulate().NewTreeScorer(), rows, own, make([]Estimate, 1)}
 		if err := e.estimate(t.Context(), audits.ByPrefix(own, 1)[0]); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
