@@ -1,41 +1,67 @@
 package audits
 
+import (
+	"cmp"
+
+	"coalmine/internal/encoding"
+)
+
 // MemorizedFigure is the figure of audits that count memorized canaries.
 const MemorizedFigure = "Canaries memorized"
 
 // Curve is a line through a metric of every measured round.
 type Curve struct {
-	// Figure is the name of the figure, which several curves may share. Name is the name of the curve.
+	// Figure is the name of the figure, which several curves may share. Empty: the metric is not drawn, and only
+	// in the data of the curve. Name is the name of the curve.
 	Figure, Name string
 	// Axis is the title of the vertical axis, with its unit. The default is Figure.
 	Axis string
 	// Metric is a metric of the audit's last node. The default is the name of the measure.
 	Metric string
-	// AxisEnd returns the end of the axis for the last outcome. The default is the number Among which the
-	// measure counts, or its own value.
+	// AxisEnd returns the end of the axis for the last outcome. The default is 100 for a percentage, otherwise
+	// the number Among which the measure counts, or its own value.
 	AxisEnd func(Outcome) float64
 }
 
-// PercentAxisEnd is the Most of percentages.
-func PercentAxisEnd(Outcome) float64 { return 100 }
-
-// Curves returns the curves of the measures, with their Metric and Most.
+// Curves returns the drawn curves of the measures, with their Metric and AxisEnd.
 func (d *Description) Curves() (curves []Curve) {
 	for i := range d.Measures {
 		m := &d.Measures[i]
-		if m.Curve == nil {
+		if m.Curve == nil || m.Curve.Figure == "" {
 			continue
 		}
 		c := *m.Curve
-		if c.Metric == "" {
-			c.Metric = m.Name
-		}
-		if c.AxisEnd == nil {
+		c.Metric = m.metric()
+		switch {
+		case c.AxisEnd != nil:
+		case m.Scale == Percent:
+			c.AxisEnd = func(Outcome) float64 { return Percent.Of(1) }
+		default:
 			c.AxisEnd = d.among(m).number
 		}
 		curves = append(curves, c)
 	}
 	return curves
+}
+
+func (m *Measure) metric() string { return cmp.Or(m.Curve.Metric, m.Name) }
+
+// metrics returns the printed numbers of the measures with a curve, without missing ones.
+func metrics(measures []Measure, v Outcome) (object encoding.Object, err error) {
+	for i := range measures {
+		m := &measures[i]
+		if m.Curve == nil {
+			continue
+		}
+		number := m.Of.of(v)
+		if printed, ok := m.Interval(v); ok {
+			number = printed.Value
+		}
+		if number != nil && err == nil {
+			err = object.Set(m.metric(), number)
+		}
+	}
+	return object, err
 }
 
 // PrecisionRecall returns the figure of the precision at recalls of 1%, 2%, ...

@@ -200,34 +200,35 @@ func Measuring[P, R any](measure func(context.Context, *tasks.Task, *P) (R, erro
 	})
 }
 
-// Summary has an Outcome, a CanaryOutcome for each canary, and the metrics of a curve.
-type Summary struct{ Outcome, Canaries, Metrics any }
-
-// SummaryRun returns the Run of a kind with parameters P and the input PlacementsInput, whose Summary goes to
-// OutcomeBlob, CanaryOutcomesBlob and the metrics.
-func SummaryRun[P any](sum func(context.Context, *tasks.Task, *P, []population.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
+// SummaryRun returns the Run of a kind with parameters P and the input PlacementsInput. It puts the outcome and
+// the outcomes of the canaries into OutcomeBlob and CanaryOutcomesBlob, and sets the metrics of the measures.
+func SummaryRun[P, O, C any](measures []Measure, sum func(context.Context, *tasks.Task, *P, []population.Placement) (*O, []C, error)) func(context.Context, *tasks.Task) error {
 	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
 		placed, err := population.ReadPlacements(ctx, t, PlacementsInput)
 		if err != nil {
 			return err
 		}
-		s, err := sum(ctx, t, p, placed)
+		outcome, canaries, err := sum(ctx, t, p, placed)
 		if err != nil {
 			return err
 		}
-		if err := PutOutcome(ctx, t, s.Outcome, s.Metrics); err != nil {
+		if err := PutOutcome(ctx, t, measures, outcome); err != nil {
 			return err
 		}
-		return t.PutJSON(ctx, CanaryOutcomesBlob, s.Canaries)
+		return t.PutJSON(ctx, CanaryOutcomesBlob, canaries)
 	})
 }
 
-// PutOutcome puts an outcome into OutcomeBlob, and sets the metrics of a curve.
-func PutOutcome(ctx context.Context, t *tasks.Task, outcome Outcome, metrics any) error {
+// PutOutcome puts an outcome into OutcomeBlob, and sets the metrics of its measures with a curve.
+func PutOutcome(ctx context.Context, t *tasks.Task, measures []Measure, outcome Outcome) error {
 	if err := t.PutJSON(ctx, OutcomeBlob, outcome); err != nil {
 		return err
 	}
-	return t.SetMetrics(metrics)
+	numbers, err := metrics(measures, outcome)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.SetMetrics(numbers)
 }
 
 // Pairs is the set of models of pairs that an audit measures.

@@ -54,30 +54,26 @@ func (f *Fields) States(s *audits.Setting) (states float64) {
 }
 
 // kind ranks the last words of all canaries under one checkpoint.
-var kind = tasks.Kind{Name: "audits/suggestions", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(measure)}
+var kind = tasks.Kind{Name: "audits/suggestions", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(suggested.Measures(), measure)}
 
-func measure(ctx context.Context, t *tasks.Task, p *Block, placed []population.Placement) (audits.Summary, error) {
+func measure(ctx context.Context, t *tasks.Task, p *Block, placed []population.Placement) (*Outcome, []CanaryOutcome, error) {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
 	found := make([]CanaryOutcome, len(placed))
 	for i, c := range placed {
 		if ctx.Err() != nil {
-			return audits.Summary{}, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
 		rank, err := rankOfLast(scorer, c.Tokens)
 		if err != nil {
-			return audits.Summary{}, tasks.Permanent(fmt.Errorf("canary %d: %w", i, err))
+			return nil, nil, tasks.Permanent(fmt.Errorf("canary %d: %w", i, err))
 		}
 		found[i] = CanaryOutcome{Rank: &rank, Suggested: new(rank <= p.Shown)}
 	}
 	counted, err := audits.Count(placed, func(canary int) bool { return *found[canary].Suggested })
-	return audits.Summary{
-		Outcome:  Outcome{Suggested: counted.Memorized, Of: counted.Of, Shown: p.Shown},
-		Canaries: found,
-		Metrics:  map[string]int{"suggested": counted.Memorized},
-	}, err
+	return &Outcome{Suggested: counted.Memorized, Of: counted.Of, Shown: p.Shown}, found, err
 }
 
 // rankOfLast returns the number of words that are at least as probable as the last one after the

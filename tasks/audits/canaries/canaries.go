@@ -21,7 +21,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Describe is audits.Describe for an audit whose last node puts an audits.Summary: an O, and a C for each
+// Describe is audits.Describe for an audit whose last node is an audits.SummaryRun of an O, and of a C for each
 // canary.
 func Describe[F, O, C any, P interface {
 	*F

@@ -14,19 +14,21 @@ import (
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
-	Name:   "beam_search",
-	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
-	Limits: []audits.Limit{memorized.Limit()},
-	Power:  memorized.Power,
-	Kinds:  []tasks.Kind{Kind, Summary},
-	Pairs:  audits.TargetSecrets,
-	Measures: slices.Concat(memorized.Measures(), audits.Columns[Outcome]("beam_", "width"),
-		audits.Lowest("beam_search", audits.Measure{Header: "BS rarest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Name:     "beam_search",
+	Legend:   "BS, beam search: the model continues with the canary, given its beginning.",
+	Limits:   []audits.Limit{memorized.Limit()},
+	Power:    memorized.Power,
+	Kinds:    []tasks.Kind{Kind, Summary},
+	Pairs:    audits.TargetSecrets,
+	Measures: measures,
 	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
 		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},
 	),
 })
+
+var measures = slices.Concat(memorized.Measures(), audits.Columns[Outcome]("beam_", "width"),
+	audits.Lowest("beam_search", audits.Measure{Header: "BS rarest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Beam search for each canary after its prefix.

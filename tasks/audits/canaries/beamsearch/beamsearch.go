@@ -171,28 +171,26 @@ type SummaryParams struct {
 	Width int `json:"width"`
 }
 
-// Summary joins the extractions of all canaries into an audits.Summary. population.PartsInput has the
-// vocabulary.
-var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
+// Summary joins the extractions of all canaries. population.PartsInput has the vocabulary.
+var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(measures, summarize)}
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (*Outcome, []CanaryOutcome, error) {
 	extractions, err := audits.ReadParts[Extraction](ctx, t, ExtractionsBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
 	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
 	outcomes := make([]CanaryOutcome, len(extractions))
 	for i := range extractions {
 		if outcomes[i], err = extractions[i].CanaryOutcome(vocabulary); err != nil {
-			return audits.Summary{}, fmt.Errorf("canary %d: %w", i, err)
+			return nil, nil, fmt.Errorf("canary %d: %w", i, err)
 		}
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return extractions[canary].Found })
-	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}
-	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: map[string]int{"beam_search_memorized": found.Memorized}}, err
+	return &Outcome{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}, outcomes, err
 }
 
 // CanaryOutcome returns the extraction with the words of a vocabulary.

@@ -13,17 +13,20 @@ import (
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
-	Name:   "enumeration",
-	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
-	Limits: []audits.Limit{memorized.Limit()},
-	Power:  memorized.Power,
-	Kinds:  []tasks.Kind{Kind, Summary},
-	Pairs:  audits.TargetSecrets,
-	Measures: slices.Concat(memorized.Measures(), audits.Columns[Outcome]("enumeration_", "sequences"), []audits.Measure{
-		{Of: audits.Of((*Outcome).MaxExposure), Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure"}},
-	}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
-	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
+	Name:     "enumeration",
+	Legend:   "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
+	Limits:   []audits.Limit{memorized.Limit()},
+	Power:    memorized.Power,
+	Kinds:    []tasks.Kind{Kind, Summary},
+	Pairs:    audits.TargetSecrets,
+	Measures: measures,
+	Canary:   audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
 })
+
+var measures = slices.Concat(memorized.Measures(), audits.Columns[Outcome]("enumeration_", "sequences"), []audits.Measure{{
+	Of:    audits.Of(func(v *Outcome) *float64 { return v.highest }),
+	Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure", AxisEnd: audits.From((*Outcome).MaxExposure)},
+}}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Exact rank of each canary among all sequences of its space.
@@ -136,6 +139,8 @@ type Outcome struct {
 	// Sequences is the number of sequences after the prefix.
 	Sequences int64                 `json:"sequences"`
 	Lowest    *audits.Configuration `json:"lowest"`
+
+	highest *float64 // exposure of an inserted canary, in bits; nil if there is none, and in results
 }
 
 func (v *Outcome) Note(*audits.Cell) string {

@@ -144,31 +144,24 @@ func (p *SummaryParams) groups(canaries int) []RankedGroup {
 	return []RankedGroup{{canaries, p.Parts, p.Sequences}}
 }
 
-// Summary adds up the counts of the parts and ranks all canaries of one checkpoint: an audits.Summary.
-var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
+// Summary adds up the counts of the parts and ranks all canaries of one checkpoint.
+var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: audits.SummaryRun(measures, summarize)}
 
-type Metrics struct {
-	Memorized int `json:"enumeration_memorized"`
-	// Highest is the highest exposure of an inserted canary, in bits; nil if there is none.
-	Highest *float64 `json:"enumeration_highest_exposure,omitempty"`
-}
-
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (*Outcome, []CanaryOutcome, error) {
 	tallies, sequences, err := sumTallies(ctx, t, p, len(placed))
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
-	outcomes := make([]CanaryOutcome, len(tallies))
-	var highest *float64
+	v, outcomes := &Outcome{Sequences: p.Sequences}, make([]CanaryOutcome, len(tallies))
 	for i := range tallies {
 		outcomes[i] = tallies[i].CanaryOutcome(sequences[i])
 		if placed[i].Insertions > 0 {
-			highest = exposure.Higher(highest, *outcomes[i].Exposure)
+			v.highest = exposure.Higher(v.highest, *outcomes[i].Exposure)
 		}
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return tallies[canary].AtMost == 1 })
-	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, Sequences: p.Sequences, Lowest: found.Lowest}
-	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized, highest}}, err
+	v.Memorized, v.Of, v.Lowest = found.Memorized, found.Of, found.Lowest
+	return v, outcomes, err
 }
 
 // sumTallies returns the sum of all parts for each canary, and the number of sequences of its space. The

@@ -179,7 +179,9 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 		given := auditstest.Canaries(t, g, list)
 		part := g.Put("part", map[string][]byte{TalliesBlob: []byte(`[{"at_most": 8}, {"at_most": 1}, {"at_most": 4}]`)})
 		summary := g.Run(Summary, SummaryParams{Parts: 1, Sequences: 32}, taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), part))
-		var metrics Metrics
+		var metrics struct {
+			Highest *float64 `json:"enumeration_highest_exposure"`
+		}
 		summary.DecodeMetrics(&metrics)
 		if got := string(must.Get(json.Marshal(metrics.Highest))(t)); got != want {
 			t.Errorf("inserted %v times: the highest exposure is %s bits, want %s", insertions, got, want)

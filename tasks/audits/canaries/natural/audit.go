@@ -23,16 +23,18 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
-	Measures: []audits.Measure{
-		{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
-		{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences })},
-		{
-			Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1,
-			Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "natural secrets"},
-		},
-		{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
-	},
+	Measures:    measures,
 })
+
+var measures = []audits.Measure{
+	{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
+	{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences })},
+	{
+		Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1,
+		Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "natural secrets"},
+	},
+	{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
+}
 
 type Fields struct {
 	// Finds natural secrets of the training text, and ranks each among others of its form. Byte

@@ -139,10 +139,6 @@ type SummaryParams struct {
 // Summary joins the shares, which are the inputs other than FindingsInput, into audits.OutcomeBlob.
 var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
-type Metrics struct {
-	Highest *float64 `json:"natural_highest_exposure,omitempty"`
-}
-
 func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	list, err := readFindings(ctx, t, FindingsInput)
 	if err != nil {
@@ -152,7 +148,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	if err := t.InputMetrics(ctx, FindingsInput, &scanned); err != nil {
 		return err
 	}
-	v := Outcome{Found: scanned.Found, Occurrences: scanned.Occurrences, CanariesInData: scanned.CanariesInData, Secrets: make([]Secret, len(list))}
+	v := &Outcome{Found: scanned.Found, Occurrences: scanned.Occurrences, CanariesInData: scanned.CanariesInData, Secrets: make([]Secret, len(list))}
 	for share := range p.Shares {
 		ranks, err := audits.ReadParts[Rank](ctx, t, RanksBlob, (len(list)-share+p.Shares-1)/p.Shares, tasks.PartInput(share))
 		if err != nil {
@@ -169,7 +165,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 		}
 	}
 	v.countExtracted()
-	return audits.PutOutcome(ctx, t, v, Metrics{v.Highest})
+	return audits.PutOutcome(ctx, t, measures, v)
 }
 
 func newSecret(f *Finding, r Rank, show bool) Secret {

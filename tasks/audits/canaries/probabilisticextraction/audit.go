@@ -23,14 +23,16 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	EveryRound: true,
 	Panels:     audits.From((*Outcome).panels),
 	Pairs:      audits.TargetSecrets,
-	Measures: slices.Concat(slices.Insert(extractable.Measures(), 1, audits.Measure{
-		Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
-		Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
-	}), audits.Columns[Outcome]("probabilistic_", "queries", "chance", "temperature"), []audits.Measure{
-		{Name: "probabilistic_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
-	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
-	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
+	Measures:   measures,
+	Canary:     audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 })
+
+var measures = slices.Concat(slices.Insert(extractable.Measures(), 1, audits.Measure{
+	Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
+	Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
+}), audits.Columns[Outcome]("probabilistic_", "queries", "chance", "temperature"), []audits.Measure{
+	{Name: "probabilistic_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
+}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Probability that a sample of the model after a canary's prefix completes the canary.

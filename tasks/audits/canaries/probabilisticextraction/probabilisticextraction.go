@@ -40,32 +40,27 @@ type Group struct {
 	Prefixes []int `json:"prefixes"`
 }
 
-// Kind measures all canaries of one checkpoint: an audits.Summary. Inputs: the checkpoint and
+// Kind measures all canaries of one checkpoint. Inputs: the checkpoint and
 // audits.PlacementsInput.
-var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
+var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(measures, summarize)}
 
-type Metrics struct {
-	Extractable int `json:"probabilistic_extractable"`
-	Greedy      int `json:"greedy_extractable"`
-}
-
-func summarize(ctx context.Context, t *tasks.Task, p *Params, placed []population.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *Params, placed []population.Placement) (*Outcome, []CanaryOutcome, error) {
 	if err := p.check(placed); err != nil {
-		return audits.Summary{}, tasks.Permanent(err)
+		return nil, nil, tasks.Permanent(err)
 	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
 	outcomes := make([]CanaryOutcome, 0, len(placed))
 	for _, g := range p.Groups {
 		for block := range slices.Chunk(placed[g.First:g.First+g.Count], canaryBlock) {
 			if err := ctx.Err(); err != nil {
-				return audits.Summary{}, err
+				return nil, nil, err
 			}
 			drawn, err := g.score(scorer, p.Sampling, block)
 			if err != nil {
-				return audits.Summary{}, tasks.Permanent(fmt.Errorf("canaries from %d on: %w", block[0].Number, err))
+				return nil, nil, tasks.Permanent(fmt.Errorf("canaries from %d on: %w", block[0].Number, err))
 			}
 			for _, d := range drawn {
 				outcomes = append(outcomes, p.outcome(&g, d))
@@ -73,8 +68,8 @@ func summarize(ctx context.Context, t *tasks.Task, p *Params, placed []populatio
 			t.Progress(tasks.Progress{Done: int64(len(outcomes)), Total: int64(len(placed))})
 		}
 	}
-	outcome, err := p.judge(placed, outcomes)
-	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{outcome.Extractable, outcome.Greedy}}, err
+	v, err := p.judge(placed, outcomes)
+	return v, outcomes, err
 }
 
 func (p *Params) check(placed []population.Placement) error {
@@ -180,16 +175,16 @@ func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 	return o
 }
 
-func (p *Params) judge(placed []population.Placement, outcomes []CanaryOutcome) (Outcome, error) {
+func (p *Params) judge(placed []population.Placement, outcomes []CanaryOutcome) (*Outcome, error) {
 	sampled, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extractable })
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
 	greedy, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Greedy })
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
-	v := Outcome{
+	v := &Outcome{
 		Extractable: sampled.Memorized, Greedy: greedy.Memorized, Of: sampled.Of, Queries: p.Queries, Chance: p.Chance,
 		Sampling: p.Sampling, Lowest: sampled.Lowest,
 	}

@@ -32,13 +32,15 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		}
 		return outcome.References, true
 	},
-	Measures: slices.Concat(memorized.Measures(), audits.Columns[Outcome]("", "references"),
-		audits.Lowest("random_sampling", audits.Measure{Header: "RS rarest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Measures: measures,
 	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "exposure", Paired: true, Place: 1, Drawn: "mean exposure of canaries, bits", Scale: audits.Plain},
 		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},
 	),
 })
+
+var measures = slices.Concat(memorized.Measures(), audits.Columns[Outcome]("", "references"),
+	audits.Lowest("random_sampling", audits.Measure{Header: "RS rarest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Rank of each canary among random sequences.

@@ -218,16 +218,15 @@ type SummaryParams struct {
 	References int `json:"references"`
 }
 
-// Summary joins the ranks of all canaries of one checkpoint: an audits.Summary.
-var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
+// Summary joins the ranks of all canaries of one checkpoint.
+var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(measures, summarize)}
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (*Outcome, []CanaryOutcome, error) {
 	ranks, err := audits.ReadParts[Rank](ctx, t, RanksBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
 	outcomes := lists.Map(ranks, func(r Rank) CanaryOutcome { return r.CanaryOutcome(p.References) })
 	found, err := audits.Count(placed, func(canary int) bool { return ranks[canary].Rank == 1 })
-	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}
-	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: map[string]int{"random_sampling_memorized": found.Memorized}}, err
+	return &Outcome{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}, outcomes, err
 }

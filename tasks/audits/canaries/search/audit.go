@@ -13,20 +13,22 @@ import (
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
-	Name:   "search",
-	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
-	Limits: []audits.Limit{extracted.Limit()},
-	Power:  extracted.Power,
-	Kinds:  []tasks.Kind{Kind, Summary},
-	Pairs:  audits.TargetSecrets,
-	Measures: slices.Concat(extracted.Measures(),
-		audits.Lowest("search", audits.Measure{Header: "search rarest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }),
-		audits.Columns[Outcome]("search_", "searches", "expanded", "cut_by_expansions", "cut_by_memory")),
+	Name:     "search",
+	Legend:   "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
+	Limits:   []audits.Limit{extracted.Limit()},
+	Power:    extracted.Power,
+	Kinds:    []tasks.Kind{Kind, Summary},
+	Pairs:    audits.TargetSecrets,
+	Measures: measures,
 	Canary: slices.Insert(audits.Members[CanaryOutcome](audits.Measure{Name: "search_extracted", Paired: true}), 3,
 		audits.Measure{Name: "search_best", Of: audits.Of((*CanaryOutcome).best)},
 		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*CanaryOutcome).logPerplexity)},
 	),
 })
+
+var measures = slices.Concat(extracted.Measures(),
+	audits.Lowest("search", audits.Measure{Header: "search rarest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }),
+	audits.Columns[Outcome]("search_", "searches", "expanded", "cut_by_expansions", "cut_by_memory"))
 
 type Fields struct {
 	// Most likely sequences after each canary's prefix, by shortest-path search.

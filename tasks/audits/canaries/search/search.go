@@ -167,34 +167,33 @@ type SummaryParams struct {
 	Parts int `json:"parts"`
 }
 
-// Summary joins the searches of all canaries, in their order: an audits.Summary. population.PartsInput has the
-// vocabulary.
-var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
+// Summary joins the searches of all canaries, in their order. population.PartsInput has the vocabulary.
+var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(measures, summarize)}
 
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (*Outcome, []CanaryOutcome, error) {
 	vocabulary, err := text.ReadVocabulary(ctx, t, population.PartsInput)
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
 	searches, err := readSearches(ctx, t, p.Parts, len(placed))
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
-	var v Outcome
+	v := new(Outcome)
 	var outcomes []CanaryOutcome
 	for _, s := range searches {
 		v.count(s)
 		for _, canary := range s.canaries {
 			o, err := s.found.outcome(canary, vocabulary)
 			if err != nil {
-				return audits.Summary{}, fmt.Errorf("canary %d: %w", len(outcomes), err)
+				return nil, nil, fmt.Errorf("canary %d: %w", len(outcomes), err)
 			}
 			outcomes = append(outcomes, o)
 		}
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extracted })
 	v.Extracted, v.Of, v.Lowest = found.Memorized, found.Of, found.Lowest
-	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: map[string]int{"search_extracted": v.Extracted}}, err
+	return v, outcomes, err
 }
 
 // search holds the canaries of a part and their search, which an earlier canary with the same prefix may

@@ -20,18 +20,20 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Name: "skew_normal",
 	Legend: "Fitted exposure: the highest exposure of an inserted canary in bits, by a skew-normal distribution fitted to the log-perplexities of random " +
 		"sequences. KS p: the p-value of the Kolmogorov-Smirnov test on other sequences; a small value means that the distribution does not fit.",
-	Kinds: []tasks.Kind{Kind, Summary},
-	Pairs: audits.EverySecret,
-	Measures: []audits.Measure{
-		{
-			Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1,
-			Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "skew-normal fit"},
-		},
-		{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
-		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).MinP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.MinP()) })},
-	},
-	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
+	Kinds:    []tasks.Kind{Kind, Summary},
+	Pairs:    audits.EverySecret,
+	Measures: measures,
+	Canary:   audits.Members[CanaryOutcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
 })
+
+var measures = []audits.Measure{
+	{
+		Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1,
+		Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "skew-normal fit"},
+	},
+	{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
+	{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).MinP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.MinP()) })},
+}
 
 type Fields struct {
 	// Exposure of each canary by a skew-normal distribution, fitted to log-perplexities of random

@@ -200,22 +200,17 @@ type SummaryParams struct {
 	Parts int `json:"parts"`
 }
 
-// Summary joins the estimates of all canaries of one checkpoint: an audits.Summary.
-var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
+// Summary joins the estimates of all canaries of one checkpoint.
+var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: audits.SummaryRun(measures, summarize)}
 
-type Metrics struct {
-	// Highest is the highest exposure of an inserted canary, in bits; nil if there is none.
-	Highest *float64 `json:"skew_normal_highest_exposure,omitempty"`
-}
-
-func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (audits.Summary, error) {
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []population.Placement) (*Outcome, []CanaryOutcome, error) {
 	estimates, err := audits.ReadParts[Estimate](ctx, t, EstimatesBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
-		return audits.Summary{}, err
+		return nil, nil, err
 	}
 	outcomes := lists.Map(estimates, func(e Estimate) CanaryOutcome { return e.CanaryOutcome() })
 	v := NewOutcome(estimates, func(canary int) bool { return placed[canary].Insertions > 0 })
-	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Highest}}, nil
+	return &v, outcomes, nil
 }
 
 // NewOutcome summarizes estimates. The highest exposure is over the canaries that count.

@@ -23,19 +23,21 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Pictures: audits.From(func(v *Outcome) []audits.Picture {
 		return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
 	}),
-	Measures: slices.Concat(audits.Columns[Outcome]("generated_", "images", "intensity", "real_intensity"), []audits.Measure{
-		{
-			Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Interval { return v.Inverted.Interval() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
-			Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", AxisEnd: audits.PercentAxisEnd},
-		},
-		{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share })},
-		{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Outcome) float64 { return v.InvertedByMeans.Share })},
-	}, audits.Within(func(v *Outcome) *Judgement { return v.Classifier },
-		audits.Measure{Name: "generated_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.Score })},
-		audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore })},
-		audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1},
-	)),
+	Measures: measures,
 })
+
+var measures = slices.Concat(audits.Columns[Outcome]("generated_", "images", "intensity", "real_intensity"), []audits.Measure{
+	{
+		Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Interval { return v.Inverted.Interval() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
+		Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent"},
+	},
+	{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share })},
+	{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Outcome) float64 { return v.InvertedByMeans.Share })},
+}, audits.Within(func(v *Outcome) *Judgement { return v.Classifier },
+	audits.Measure{Name: "generated_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.Score }), Curve: &audits.Curve{}},
+	audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore })},
+	audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1, Curve: &audits.Curve{}},
+))
 
 type Fields struct {
 	// Images of a gan's generator: the share nearer to inverted images, a classifier's view, and a sheet.
@@ -133,14 +135,6 @@ type Judgement struct {
 	RealScore float64 `json:"real_score"`
 	// FrechetDistance is between them, in the classifier's logits.
 	FrechetDistance float64 `json:"frechet_distance"`
-}
-
-func (v *Outcome) metrics() Metrics {
-	m := Metrics{Inverted: 100 * v.Inverted.Share}
-	if j := v.Classifier; j != nil {
-		m.Score, m.Distance = &j.Score, &j.FrechetDistance
-	}
-	return m
 }
 
 func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }

@@ -100,16 +100,8 @@ const (
 
 // Summary describes the images of one checkpoint. Its inputs are the parts in their order,
 // audits.ModelInput, RealInput, and ClassifierInput if there is one. Its blob is audits.OutcomeBlob, its
-// metrics Metrics.
+// metrics the numbers of curves.
 var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
-
-// Metrics are the numbers of a curve, nil without a classifier.
-type Metrics struct {
-	// Inverted is the percentage of inverted images.
-	Inverted float64  `json:"generated_inverted_percent"`
-	Score    *float64 `json:"generated_classifier_score,omitempty"`
-	Distance *float64 `json:"generated_frechet_distance,omitempty"`
-}
 
 func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
@@ -130,7 +122,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 			return err
 		}
 	}
-	return audits.PutOutcome(ctx, t, &v, v.metrics())
+	return audits.PutOutcome(ctx, t, measures, &v)
 }
 
 // summary has the images, each as its values.

@@ -24,34 +24,36 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
 	Changes:     func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
-	Measures: slices.Concat(audits.Columns[Outcome]("", "samples"), audits.Columns[Outcome]("samples_", "temperature"), []audits.Measure{
-		{Name: "samples_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
-	}, audits.Within(func(v *Outcome) *Unknown { return v.Unknown },
-		audits.Measure{
-			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return new(u.first()).Interval() }),
-			Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
-			Curve: share("first words out of vocabulary", "samples_first_unknown_percent"),
-		},
-		audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
-		audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
-		audits.Measure{
-			Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return u.All.Interval() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2,
-			Curve: share("all out of vocabulary", "samples_unknown_percent"),
-		},
-	), audits.Within(func(v *Outcome) *Spaces { return v.Spaces },
-		audits.Measure{
-			Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Interval { return s.Samples.Interval() }),
-			Curve: share("samples with a space", "samples_with_space_percent"),
-		},
-		audits.Measure{
-			Name: "samples_top_with_space", Of: audits.Of(func(s *Spaces) int { return s.Top }),
-			Header: "with space", Text: audits.Of(func(s *Spaces) string { return fmt.Sprintf("%d/%d", s.Top, s.Of) }), Scale: audits.Plain,
-		},
-		audits.Measure{Name: "samples_top", Of: audits.Of(func(s *Spaces) int { return s.Of })},
-	), audits.Within(func(v *Outcome) *Searched { return v.Search },
-		audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
-	)),
+	Measures:    measures,
 })
+
+var measures = slices.Concat(audits.Columns[Outcome]("", "samples"), audits.Columns[Outcome]("samples_", "temperature"), []audits.Measure{
+	{Name: "samples_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
+}, audits.Within(func(v *Outcome) *Unknown { return v.Unknown },
+	audits.Measure{
+		Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return new(u.first()).Interval() }),
+		Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
+	},
+	audits.Measure{Of: audits.Of((*Unknown).atFirst), Scale: audits.Percent, Curve: share("first words out of vocabulary", "samples_first_unknown_percent")},
+	audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
+	audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
+	audits.Measure{
+		Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return u.All.Interval() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2,
+		Curve: share("all out of vocabulary", "samples_unknown_percent"),
+	},
+), audits.Within(func(v *Outcome) *Spaces { return v.Spaces },
+	audits.Measure{
+		Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Interval { return s.Samples.Interval() }), Scale: audits.Percent,
+		Curve: share("samples with a space", "samples_with_space_percent"),
+	},
+	audits.Measure{
+		Name: "samples_top_with_space", Of: audits.Of(func(s *Spaces) int { return s.Top }),
+		Header: "with space", Text: audits.Of(func(s *Spaces) string { return fmt.Sprintf("%d/%d", s.Top, s.Of) }), Scale: audits.Plain,
+	},
+	audits.Measure{Name: "samples_top", Of: audits.Of(func(s *Spaces) int { return s.Of })},
+), audits.Within(func(v *Outcome) *Searched { return v.Search },
+	audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
+))
 
 type Fields struct {
 	// Samples: words out of vocabulary by position; at the byte level the most probable words, and words
@@ -197,7 +199,7 @@ func falseAlarms(name string) func(*audits.Setting, numbers.Probability) []audit
 }
 
 func share(name, metric string) *audits.Curve {
-	return &audits.Curve{Figure: "Share of samples, %", Name: name, Metric: metric, AxisEnd: audits.PercentAxisEnd}
+	return &audits.Curve{Figure: "Share of samples, %", Name: name, Metric: metric}
 }
 
 // Outcome describes the samples of a model.
@@ -238,6 +240,11 @@ func (v *Outcome) top() []Text {
 		return v.Search.Words
 	}
 	return v.MostProbable
+}
+
+// atFirst is the share at the first position; nil if no sample has a word.
+func (u *Unknown) atFirst() *float64 {
+	return audits.When(len(u.Positions) > 0, u.first().Share)
 }
 
 // first is the share at the first position.

@@ -154,15 +154,8 @@ const SearchInput = "search"
 
 // Summary describes the samples of one checkpoint. Its inputs are the parts in their order,
 // audits.ModelInput, population.PartsInput, and SearchInput if there was a search. Its blob is
-// audits.OutcomeBlob, its metrics Metrics.
+// audits.OutcomeBlob, its metrics the numbers of curves.
 var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
-
-// Metrics are the numbers of a curve, in percent, for words or for bytes.
-type Metrics struct {
-	FirstUnknown *float64 `json:"samples_first_unknown_percent,omitempty"`
-	Unknown      *float64 `json:"samples_unknown_percent,omitempty"`
-	WithSpace    *float64 `json:"samples_with_space_percent,omitempty"`
-}
 
 func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	samples, err := audits.ReadParts[Drawn](ctx, t, DrawnBlob, p.Count, audits.PartInputs(p.Parts)...)
@@ -185,7 +178,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	if err := p.judge(ctx, t, vocabulary.Level(), v, samples); err != nil {
 		return err
 	}
-	return audits.PutOutcome(ctx, t, v, v.metrics())
+	return audits.PutOutcome(ctx, t, measures, v)
 }
 
 func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Outcome, error) {
@@ -244,19 +237,3 @@ func (v *Outcome) readSearch(ctx context.Context, t *tasks.Task, r Reader) error
 	}
 	return nil
 }
-
-func (v *Outcome) metrics() Metrics {
-	var m Metrics
-	if u := v.Unknown; u != nil {
-		m.Unknown = percent(u.All.Share)
-		if len(u.Positions) > 0 {
-			m.FirstUnknown = percent(u.Positions[0].Share)
-		}
-	}
-	if v.Spaces != nil {
-		m.WithSpace = percent(v.Spaces.Samples.Share)
-	}
-	return m
-}
-
-func percent(share float64) *float64 { return new(100 * share) }
