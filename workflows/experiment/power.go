@@ -152,14 +152,19 @@ func (s *Spec) rows() (rows [][]*Cell) {
 	return rows
 }
 
-// Identity is equal for statements with equal power: it consists of their numbers and fields, and of the
-// cell's vocabulary, parameters, tensors and canaries.
+// Identity differs for statements with different power: it consists of their numbers and fields, and of the
+// cell's vocabulary, parameters, tensors, canaries, training and numbers of users and examples. The noise of a
+// limit follows from the training.
 func (s *Statement) Identity() string {
-	facts, err := json.Marshal([]any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.TrainedTensors, s.setting.Canaries})
+	facts := []any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.TrainedTensors, s.setting.Canaries, s.setting.Training}
+	if d := s.setting.Data; d != nil {
+		facts = append(facts, d.Users, d.Examples)
+	}
+	text, err := json.Marshal(facts)
 	if err != nil { // impossible for fields of an experiment file
 		return ""
 	}
-	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(facts))
+	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(text))
 }
 
 // addSeeds appends the number of seeds to the sizes.

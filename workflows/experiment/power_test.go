@@ -55,6 +55,26 @@ func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {
 	}
 }
 
+// A limit of epsilon lies below the epsilon of the half noise and above that of the double noise. All else of the
+// cells is equal.
+func TestTrainingsOfOtherNoiseHaveTheirOwnPowerUnderALimit(t *testing.T) {
+	t.Parallel()
+	facts := plenty
+	facts.Users = 157
+	spec := parse(t, minimal, "training.sampling=poisson", "training.cohort=20", "training.rounds=1", "audit={neighbours: {repeats: 20}, fail_if: {neighbours_epsilon: 1.8}}",
+		"grid={axes: {training.privacy: [{clip: 0.1, noise_multiplier: 0.5, delta: 1e-5}, {clip: 0.1, noise_multiplier: 2, delta: 1e-5}]}}")
+	must.Do(t, spec.Resolve(factsFor(spec, facts)))
+	var gated []float64
+	for _, p := range spec.Powers() {
+		if p.Gate != "" {
+			gated = append(gated, p.PowerAt(p.Numbers(), 1))
+		}
+	}
+	if len(gated) != 2 || gated[0] < 0.99 || gated[1] > 0.01 {
+		t.Errorf("powers %v under the limit, want about 1 of noise 0.5 and 0 of noise 2", gated)
+	}
+}
+
 // The audit of words read from updates has neither an interval nor a test.
 func TestAuditsWithoutPowerAreNamed(t *testing.T) {
 	t.Parallel()
