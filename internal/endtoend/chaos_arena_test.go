@@ -17,7 +17,6 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
-	"coalmine/internal/testserver/proxy"
 	"coalmine/storage"
 	"coalmine/storage/dir"
 	"coalmine/storage/storagetest"
@@ -40,10 +39,10 @@ type arena struct {
 	plan    schedule
 	dir     string // of logs, kept if the test fails
 	redis   *testserver.Redis
-	s3      *testserver.S3 // nil if the store is a directory
-	front   *proxy.Front   // before s3
-	objects string         // directory with the store's objects as files
-	mounted bool           // the directory is a file system of its own
+	s3      *testserver.S3    // nil if the store is a directory
+	front   *testserver.Front // before s3
+	objects string            // directory with the store's objects as files
+	mounted bool              // the directory is a file system of its own
 	members []*member
 	// workerArguments are further ones of every worker.
 	workerArguments []string
@@ -116,7 +115,7 @@ func logDir(t testing.TB, seed uint64) string {
 
 func (a *arena) openS3() {
 	a.s3 = testserver.StartS3(a.t)
-	a.front = proxy.NewFront(a.t, a.s3.Addr())
+	a.front = testserver.NewFront(a.t, a.s3.Addr())
 	a.front.Watch(a.puts.see)
 	a.objects = filepath.Join(a.s3.Dir, a.s3.Bucket, chaosBucketPrefix)
 	a.archive = storage.NewArchive(storagetest.OpenS3(a.t, a.s3.URL(chaosBucketPrefix), a.s3.AccessKey, a.s3.SecretKey))

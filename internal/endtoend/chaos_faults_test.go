@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"coalmine/internal/testserver/proxy"
+	"coalmine/internal/testserver"
 	"coalmine/workflows/runs"
 )
 
@@ -50,28 +50,28 @@ var faultKinds = []*faultKind{
 	{name: "redis set back", weight: 3, begin: killRedis(oldFiles)},
 	{name: "redis flushed", weight: 3, begin: flushRedis},
 	{name: "redis frozen", weight: 3, begin: freezeRedis},
-	{name: "way to redis cut", weight: 3, begin: disturbLink(toRedis, proxy.Cut)},
-	{name: "way to redis stalled", weight: 3, begin: disturbLink(toRedis, proxy.Stalled)},
-	{name: "way to redis half-open", weight: 2, begin: disturbLink(toRedis, proxy.HalfOpen)},
-	{name: "way to redis slow", weight: 1, begin: disturbLink(toRedis, proxy.Slow)},
+	{name: "way to redis cut", weight: 3, begin: disturbLink(toRedis, testserver.Cut)},
+	{name: "way to redis stalled", weight: 3, begin: disturbLink(toRedis, testserver.Stalled)},
+	{name: "way to redis half-open", weight: 2, begin: disturbLink(toRedis, testserver.HalfOpen)},
+	{name: "way to redis slow", weight: 1, begin: disturbLink(toRedis, testserver.Slow)},
 	{name: "connections to redis reset", weight: 2, begin: resetLinks(toRedis)},
 
 	{name: "s3 killed", weight: 4, where: onS3, begin: killS3},
 	{name: "s3 frozen", weight: 3, where: onS3, begin: freezeS3},
-	{name: "way to s3 cut", weight: 3, where: onS3, begin: disturbLink(toStore, proxy.Cut)},
-	{name: "way to s3 stalled", weight: 3, where: onS3, begin: disturbLink(toStore, proxy.Stalled)},
-	{name: "way to s3 half-open", weight: 2, where: onS3, begin: disturbLink(toStore, proxy.HalfOpen)},
-	{name: "way to s3 slow", weight: 1, where: onS3, begin: disturbLink(toStore, proxy.Slow)},
+	{name: "way to s3 cut", weight: 3, where: onS3, begin: disturbLink(toStore, testserver.Cut)},
+	{name: "way to s3 stalled", weight: 3, where: onS3, begin: disturbLink(toStore, testserver.Stalled)},
+	{name: "way to s3 half-open", weight: 2, where: onS3, begin: disturbLink(toStore, testserver.HalfOpen)},
+	{name: "way to s3 slow", weight: 1, where: onS3, begin: disturbLink(toStore, testserver.Slow)},
 	{name: "connections to s3 reset", weight: 2, where: onS3, begin: resetLinks(toStore)},
-	{name: "s3 503", weight: 2, where: onS3, begin: spoil(proxy.Unavailable)},
-	{name: "s3 500", weight: 2, where: onS3, begin: spoil(proxy.Failing)},
-	{name: "s3 request lost", weight: 2, where: onS3, begin: spoil(proxy.Lost)},
-	{name: "s3 answer lost", weight: 4, where: onS3, begin: spoil(proxy.Unanswered)},
-	{name: "s3 late answer", weight: 2, where: onS3, begin: spoil(proxy.Late)},
-	{name: "s3 slow body", weight: 2, where: onS3, begin: spoil(proxy.Trickling)},
-	{name: "s3 truncated body", weight: 2, where: onS3, begin: spoil(proxy.Truncated)},
-	{name: "s3 short body", weight: 2, where: onS3, begin: spoil(proxy.Short)},
-	{name: "s3 flipped bit", weight: 3, where: onS3, begin: spoil(proxy.Flipped)},
+	{name: "s3 503", weight: 2, where: onS3, begin: spoil(testserver.Unavailable)},
+	{name: "s3 500", weight: 2, where: onS3, begin: spoil(testserver.Failing)},
+	{name: "s3 request lost", weight: 2, where: onS3, begin: spoil(testserver.Lost)},
+	{name: "s3 answer lost", weight: 4, where: onS3, begin: spoil(testserver.Unanswered)},
+	{name: "s3 late answer", weight: 2, where: onS3, begin: spoil(testserver.Late)},
+	{name: "s3 slow body", weight: 2, where: onS3, begin: spoil(testserver.Trickling)},
+	{name: "s3 truncated body", weight: 2, where: onS3, begin: spoil(testserver.Truncated)},
+	{name: "s3 short body", weight: 2, where: onS3, begin: spoil(testserver.Short)},
+	{name: "s3 flipped bit", weight: 3, where: onS3, begin: spoil(testserver.Flipped)},
 	{name: "power cut", weight: 3, where: onS3, most: 1, begin: cutPower},
 
 	{name: "blob deleted", weight: 3, begin: harmBlob(deleteFile)},
@@ -192,13 +192,13 @@ func freezeS3(a *arena, _ *rand.Rand) func() {
 	}
 }
 
-func toRedis(m *member) *proxy.Link { return m.toRedis }
-func toStore(m *member) *proxy.Link { return m.toStore }
+func toRedis(m *member) *testserver.Link { return m.toRedis }
+func toStore(m *member) *testserver.Link { return m.toStore }
 
 // disturbLink disturbs the way of one process to a server, or of all.
-func disturbLink(way func(*member) *proxy.Link, state proxy.State) func(*arena, *rand.Rand) func() {
+func disturbLink(way func(*member) *testserver.Link, state testserver.State) func(*arena, *rand.Rand) func() {
 	return func(a *arena, r *rand.Rand) func() {
-		var links []*proxy.Link
+		var links []*testserver.Link
 		for _, m := range a.some(r) {
 			if link := way(m); a.claim(link) {
 				link.Set(state)
@@ -211,13 +211,13 @@ func disturbLink(way func(*member) *proxy.Link, state proxy.State) func(*arena, 
 		return func() {
 			for _, link := range links {
 				a.release(link)
-				link.Set(proxy.Open)
+				link.Set(testserver.Open)
 			}
 		}
 	}
 }
 
-func resetLinks(way func(*member) *proxy.Link) func(*arena, *rand.Rand) func() {
+func resetLinks(way func(*member) *testserver.Link) func(*arena, *rand.Rand) func() {
 	return func(a *arena, r *rand.Rand) func() {
 		for _, m := range a.some(r) {
 			way(m).Reset()
@@ -228,16 +228,16 @@ func resetLinks(way func(*member) *proxy.Link) func(*arena, *rand.Rand) func() {
 
 // spoil spoils a share of the S3 server's answers. Nothing can protect a listing
 // against a flipped bit, or against more than that, so those stay whole.
-func spoil(s proxy.Fault) func(*arena, *rand.Rand) func() {
+func spoil(s testserver.Fault) func(*arena, *rand.Rand) func() {
 	return func(a *arena, r *rand.Rand) func() {
 		if !a.claim(a.front) {
 			return nil
 		}
 		share, draw := 0.1+0.6*r.Float64(), a.locked(r)
-		a.front.SetFault(func(request *http.Request) proxy.Fault {
-			spared := s == proxy.Flipped && (request.Method != http.MethodGet || !strings.Contains(request.URL.Path, "/store/"))
+		a.front.SetFault(func(request *http.Request) testserver.Fault {
+			spared := s == testserver.Flipped && (request.Method != http.MethodGet || !strings.Contains(request.URL.Path, "/store/"))
 			if spared || draw() >= share {
-				return proxy.None
+				return testserver.None
 			}
 			return s
 		})

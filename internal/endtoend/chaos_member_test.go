@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"coalmine/internal/testserver/proxy"
+	"coalmine/internal/testserver"
 )
 
 // role is the role of a process in an arena.
@@ -27,7 +27,7 @@ type member struct {
 	arena            *arena
 	role             role
 	name             string
-	toRedis, toStore *proxy.Link
+	toRedis, toStore *testserver.Link
 
 	process *process
 	births  int
@@ -39,9 +39,9 @@ type member struct {
 
 // add adds a process to the arena, with ways of its own to the servers.
 func (a *arena) add(role role, i int) {
-	m := &member{arena: a, role: role, name: fmt.Sprintf("%s-%d", role, i+1), toRedis: proxy.NewLink(a.t, a.redis.Addr())}
+	m := &member{arena: a, role: role, name: fmt.Sprintf("%s-%d", role, i+1), toRedis: testserver.NewLink(a.t, a.redis.Addr())}
 	if a.front != nil {
-		m.toStore = proxy.NewLink(a.t, a.front.Addr())
+		m.toStore = testserver.NewLink(a.t, a.front.Addr())
 	}
 	a.members = append(a.members, m)
 }

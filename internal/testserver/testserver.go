@@ -9,6 +9,24 @@
 // A test whose server is not installed is skipped with a message that explains the
 // installation. Servers end with their test, and with the test process even if it
 // is killed. When a test fails, its log contains the output of its servers.
+//
+// Proxies stand between processes and their servers, for tests of failures of the network or the server.
+// A Link carries TCP connections to one server, and can cut, stall, slow or lose them:
+//
+//	link := testserver.NewLink(t, redis.Addr())
+//	dial(link.Addr())
+//	link.Set(testserver.Stalled) // nothing passes for now
+//	link.Set(testserver.Open)
+//
+// A Front forwards HTTP requests to one server, and damages the answers that a test selects:
+//
+//	front := testserver.NewFront(t, s3.Addr())
+//	front.Spoil(func(r *http.Request) testserver.Fault {
+//		if r.Method == http.MethodPut {
+//			return testserver.Unanswered // executed, but the client sees a reset
+//		}
+//		return testserver.None
+//	})
 package testserver
 
 import (

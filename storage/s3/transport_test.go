@@ -16,7 +16,6 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
-	"coalmine/internal/testserver/proxy"
 	"coalmine/storage"
 	"coalmine/storage/s3"
 )
@@ -152,11 +151,11 @@ func TestARequestIntoSilenceIsSentAgain(t *testing.T) {
 func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
-	link := proxy.NewLink(t, server.Addr())
+	link := testserver.NewLink(t, server.Addr())
 	config := configFor(t, server, server.URL("p"))
 	config.Endpoint = "http://" + link.Addr()
 	s := must.Get(s3.OpenImpatient(t.Context(), config, smallImpatience))(t)
-	link.Set(proxy.HalfOpen) // sent bytes are acknowledged and lost
+	link.Set(testserver.HalfOpen) // sent bytes are acknowledged and lost
 	var all sync.WaitGroup
 	all.Go(func() {
 		if _, err := s.Head(t.Context(), "x"); !errors.Is(err, storage.ErrAway) {
@@ -169,7 +168,7 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 		}
 	})
 	all.Wait()
-	link.Set(proxy.Open)
+	link.Set(testserver.Open)
 	if err := s.Create(t.Context(), "y", []byte("y")); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}

@@ -1,4 +1,4 @@
-package proxy_test
+package testserver_test
 
 import (
 	"bufio"
@@ -17,7 +17,6 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
-	"coalmine/internal/testserver/proxy"
 )
 
 // patience is the limit for required events; moment is the time for which a
@@ -62,7 +61,7 @@ func dial(t *testing.T, address string) *client {
 }
 
 // connected is a client that the server has answered.
-func connected(t *testing.T, link *proxy.Link) *client {
+func connected(t *testing.T, link *testserver.Link) *client {
 	t.Helper()
 	c := dial(t, link.Addr())
 	c.say("hello")
@@ -106,7 +105,7 @@ func (c *client) isReset() {
 
 // resetsNew makes sure that a new connection is reset; that may come so early that
 // it is not even made.
-func resetsNew(t *testing.T, link *proxy.Link) {
+func resetsNew(t *testing.T, link *testserver.Link) {
 	t.Helper()
 	conn, err := net.Dial("tcp", link.Addr())
 	if err == nil {
@@ -120,38 +119,38 @@ func resetsNew(t *testing.T, link *proxy.Link) {
 
 func TestACutLinkResetsOldAndNewConnections(t *testing.T) {
 	t.Parallel()
-	link := proxy.NewLink(t, startEcho(t))
+	link := testserver.NewLink(t, startEcho(t))
 	old := connected(t, link)
-	link.Set(proxy.Cut)
+	link.Set(testserver.Cut)
 	old.isReset()
 	resetsNew(t, link)
-	link.Set(proxy.Open)
+	link.Set(testserver.Open)
 	connected(t, link)
 }
 
 func TestAStalledLinkDeliversLater(t *testing.T) {
 	t.Parallel()
-	link := proxy.NewLink(t, startEcho(t))
+	link := testserver.NewLink(t, startEcho(t))
 	old := connected(t, link)
-	link.Set(proxy.Stalled)
+	link.Set(testserver.Stalled)
 	old.say("meanwhile")
 	fresh := dial(t, link.Addr())
 	fresh.say("new")
 	old.hearsNothing()
 	fresh.hearsNothing()
-	link.Set(proxy.Open)
+	link.Set(testserver.Open)
 	old.hears("meanwhile")
 	fresh.hears("new")
 }
 
 func TestAHalfOpenLinkLosesWhatIsSaid(t *testing.T) {
 	t.Parallel()
-	link := proxy.NewLink(t, startEcho(t))
+	link := testserver.NewLink(t, startEcho(t))
 	silent, talking := connected(t, link), connected(t, link)
-	link.Set(proxy.HalfOpen)
+	link.Set(testserver.HalfOpen)
 	talking.say("lost")
 	talking.hearsNothing()
-	link.Set(proxy.Open)
+	link.Set(testserver.Open)
 	talking.isReset()
 	silent.say("after") // it has lost nothing
 	silent.hears("after")
@@ -159,14 +158,14 @@ func TestAHalfOpenLinkLosesWhatIsSaid(t *testing.T) {
 
 func TestASlowLinkDelivers(t *testing.T) {
 	t.Parallel()
-	link := proxy.NewLink(t, startEcho(t))
-	link.Set(proxy.Slow)
+	link := testserver.NewLink(t, startEcho(t))
+	link.Set(testserver.Slow)
 	connected(t, link)
 }
 
 func TestAResetLeavesTheLinkOpen(t *testing.T) {
 	t.Parallel()
-	link := proxy.NewLink(t, startEcho(t))
+	link := testserver.NewLink(t, startEcho(t))
 	old := connected(t, link)
 	link.Reset()
 	old.isReset()
@@ -175,29 +174,29 @@ func TestAResetLeavesTheLinkOpen(t *testing.T) {
 
 func TestALinkToNobodyResets(t *testing.T) {
 	t.Parallel()
-	resetsNew(t, proxy.NewLink(t, testserver.RefusingAddress(t)))
+	resetsNew(t, testserver.NewLink(t, testserver.RefusingAddress(t)))
 }
 
 const content = "0123456789abcdef"
 
 func TestAFrontSpoilsAnswersAsAsked(t *testing.T) {
 	t.Parallel()
-	for spoiling, want := range map[proxy.Fault]struct {
+	for spoiling, want := range map[testserver.Fault]struct {
 		status  int
 		body    string
 		broken  bool // the answer, or its body, is cut short
 		reached bool
 	}{
-		proxy.None:        {200, content, false, true},
-		proxy.Unavailable: {503, "", false, false},
-		proxy.Failing:     {500, "", false, false},
-		proxy.Lost:        {0, "", true, false},
-		proxy.Unanswered:  {0, "", true, true},
-		proxy.Late:        {200, content, false, true},
-		proxy.Trickling:   {200, content, false, true},
-		proxy.Truncated:   {200, "", true, true},
-		proxy.Short:       {200, "", false, true},
-		proxy.Flipped:     {200, "", false, true},
+		testserver.None:        {200, content, false, true},
+		testserver.Unavailable: {503, "", false, false},
+		testserver.Failing:     {500, "", false, false},
+		testserver.Lost:        {0, "", true, false},
+		testserver.Unanswered:  {0, "", true, true},
+		testserver.Late:        {200, content, false, true},
+		testserver.Trickling:   {200, content, false, true},
+		testserver.Truncated:   {200, "", true, true},
+		testserver.Short:       {200, "", false, true},
+		testserver.Flipped:     {200, "", false, true},
 	} {
 		t.Run(spoiling.String(), func(t *testing.T) {
 			t.Parallel()
@@ -207,8 +206,8 @@ func TestAFrontSpoilsAnswersAsAsked(t *testing.T) {
 				_, _ = io.WriteString(w, content)
 			}))
 			t.Cleanup(server.Close)
-			front := proxy.NewFront(t, server.Listener.Addr().String())
-			front.SetFault(func(*http.Request) proxy.Fault { return spoiling })
+			front := testserver.NewFront(t, server.Listener.Addr().String())
+			front.SetFault(func(*http.Request) testserver.Fault { return spoiling })
 			status, body, err := get("http://" + front.Addr() + "/")
 			if status != want.status || (err != nil) != want.broken || reached.Load() != want.reached {
 				t.Errorf("status %d, error %v, reached %v, want %+v", status, err, reached.Load(), want)
@@ -238,10 +237,10 @@ func TestAFrontTellsWhatTheServerHasAnswered(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
-	front := proxy.NewFront(t, server.Listener.Addr().String())
+	front := testserver.NewFront(t, server.Listener.Addr().String())
 	seen := make(chan string, 1)
 	front.Watch(func(r *http.Request, status int) { seen <- fmt.Sprint(r.Method, " ", r.URL.Path, " ", status) })
-	front.SetFault(func(*http.Request) proxy.Fault { return proxy.Unanswered })
+	front.SetFault(func(*http.Request) testserver.Fault { return testserver.Unanswered })
 	if _, _, err := get("http://" + front.Addr() + "/object"); err == nil {
 		t.Error("the answer was not lost")
 	}
