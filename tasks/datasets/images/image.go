@@ -1,5 +1,5 @@
 // Package images decodes pictures of one shape, and turns an image into the sentence that a model
-// sees: its label, then its pixels.
+// sees: its label, then its pixels. It draws images as PNG files for people.
 package images
 
 import (

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"coalmine/internal/contactsheet"
 	"coalmine/internal/seeds"
 	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/source"
@@ -92,7 +91,7 @@ func (g *Gallery) count(record *source.Record) []byte {
 
 // Sheet draws the sample as a PNG file, in the order of the source, with the given number of columns.
 func (g *Gallery) Sheet(columns int) ([]byte, error) {
-	return contactsheet.Draw(g.sample.inOrder(), contactsheet.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}, columns)
+	return g.Shape.Sheet(g.sample.inOrder(), columns)
 }
 
 func spread(perUser map[string]int) Spread {

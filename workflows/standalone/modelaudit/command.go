@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/contactsheet"
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/tasks/audits"
@@ -20,6 +19,7 @@ import (
 	"coalmine/tasks/audits/models/generatedimages"
 	"coalmine/tasks/audits/models/samples"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
@@ -285,12 +285,12 @@ func (g *Generator) Images(ctx context.Context, seed uint64, count int, give fun
 
 // Sheet returns a PNG file with the images in the given number of columns.
 func (g *Generator) Sheet(images [][]byte, columns int) ([]byte, error) {
-	return contactsheet.Draw(images, g.shape(), columns)
+	return g.shape().Sheet(images, columns)
 }
 
 // PNG returns a PNG file with one image.
-func (g *Generator) PNG(image []byte) ([]byte, error) { return contactsheet.PNG(image, g.shape()) }
+func (g *Generator) PNG(image []byte) ([]byte, error) { return g.shape().PNG(image) }
 
-func (g *Generator) shape() contactsheet.Shape {
-	return contactsheet.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}
+func (g *Generator) shape() images.Shape {
+	return images.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}
 }

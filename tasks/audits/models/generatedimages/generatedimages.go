@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/contactsheet"
 	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -19,6 +18,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
@@ -176,7 +176,7 @@ const firstPixel = 2
 
 func (s *summary) sheet() ([]byte, error) {
 	shown := s.generated[:min(len(s.generated), s.params.Rows*s.params.Columns)]
-	return contactsheet.Draw(shown, contactsheet.Shape{Width: s.shape.Width, Height: s.shape.Height, Channels: s.shape.Channels}, s.params.Columns)
+	return images.Shape(s.shape).Sheet(shown, s.params.Columns)
 }
 
 func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Outcome) error {

@@ -1,4 +1,4 @@
-package contactsheet
+package images
 
 import (
 	"bytes"
@@ -12,15 +12,19 @@ import (
 	"coalmine/internal/must"
 )
 
+func sized(width, height, channels int) Shape {
+	return Shape{Width: width, Height: height, Channels: channels}
+}
+
 // Every image can be read back from its place on the sheet, and all else is the gap's grey.
 func TestEveryImageStandsInItsPlace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := Shape{rapid.IntRange(1, 90).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels")}
-		n := s.Width * s.Height * s.Channels
+		s := sized(rapid.IntRange(1, 90).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels"))
+		n := s.Pixels()
 		images := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), n, n), 1, 7).Draw(t, "images")
 		columns := rapid.IntRange(1, 4).Draw(t, "columns")
-		file := must.Get(Draw(images, s, columns))(t)
+		file := must.Get(s.Sheet(images, columns))(t)
 		sheet := must.Get(png.Decode(bytes.NewReader(file)))(t)
 		scale, across := s.scale(), min(columns, len(images))
 		size := sheet.Bounds().Size()
@@ -47,10 +51,10 @@ func TestEveryImageStandsInItsPlace(t *testing.T) {
 func TestAnImageByItselfHasItsValues(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := Shape{rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels")}
-		n := s.Width * s.Height * s.Channels
+		s := sized(rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels"))
+		n := s.Pixels()
 		pixels := rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "pixels")
-		file := must.Get(PNG(pixels, s))(t)
+		file := must.Get(s.PNG(pixels))(t)
 		picture, err := png.Decode(bytes.NewReader(file))
 		if err != nil || picture.Bounds().Dx() != s.Width || picture.Bounds().Dy() != s.Height {
 			t.Fatalf("%v, %v; want %d x %d", err, picture.Bounds(), s.Width, s.Height)
@@ -63,7 +67,7 @@ func TestAnImageByItselfHasItsValues(t *testing.T) {
 			}
 		}
 	})
-	if _, err := PNG([]byte{1, 2}, Shape{3, 1, 1}); err == nil || !strings.Contains(err.Error(), "has 2 values; expected 3") {
+	if _, err := sized(3, 1, 1).PNG([]byte{1, 2}); err == nil || !strings.Contains(err.Error(), "has 2 values; expected 3") {
 		t.Errorf("two values of three: %v", err)
 	}
 }
@@ -81,15 +85,15 @@ func TestSheetsThatCannotBeDrawnAreRefused(t *testing.T) {
 		s       Shape
 		columns int
 	}{
-		"a sheet of 0 images in 3 columns":                         {nil, Shape{2, 1, 1}, 3},
-		"a sheet of 2 images in 0 columns":                         {two, Shape{2, 1, 1}, 0},
-		"image 1 of a sheet has 3 values; expected 2":              {[][]byte{{1, 2}, {1, 2, 3}}, Shape{2, 1, 1}, 1},
-		"images of 2 x 1 pixels and 2 channels":                    {two, Shape{2, 1, 2}, 1},
-		"images of 0 x 1 pixels":                                   {two, Shape{0, 1, 1}, 1},
-		"expected at most 16384 pixels in either direction":        {[][]byte{make([]byte, 16384)}, Shape{16384, 1, 1}, 1},
-		"a sheet of 1 x 2 images, each 16000 x 1 pixels on it; ex": {[][]byte{make([]byte, 16000), make([]byte, 16000)}, Shape{16000, 1, 1}, 2},
+		"a sheet of 0 images in 3 columns":                         {nil, sized(2, 1, 1), 3},
+		"a sheet of 2 images in 0 columns":                         {two, sized(2, 1, 1), 0},
+		"image 1 of a sheet has 3 values; expected 2":              {[][]byte{{1, 2}, {1, 2, 3}}, sized(2, 1, 1), 1},
+		"images of 2 x 1 pixels and 2 channels":                    {two, sized(2, 1, 2), 1},
+		"images of 0 x 1 pixels":                                   {two, sized(0, 1, 1), 1},
+		"expected at most 16384 pixels in either direction":        {[][]byte{make([]byte, 16384)}, sized(16384, 1, 1), 1},
+		"a sheet of 1 x 2 images, each 16000 x 1 pixels on it; ex": {[][]byte{make([]byte, 16000), make([]byte, 16000)}, sized(16000, 1, 1), 2},
 	} {
-		if _, err := Draw(c.images, c.s, c.columns); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.s.Sheet(c.images, c.columns); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -1,5 +1,4 @@
-// Package contactsheet draws images as PNG files for people: many in a grid, or one by itself.
-package contactsheet
+package images
 
 import (
 	"bytes"
@@ -8,12 +7,6 @@ import (
 	"image/color"
 	"image/png"
 )
-
-// Shape is the shape of the images of a sheet.
-type Shape struct {
-	// Width and Height are in pixels, at least 1; Channels are 1, grey, or 3: red, green and blue.
-	Width, Height, Channels int
-}
 
 const (
 	// gap is the space around each image, in pixels of the sheet. It is middle grey, so that
@@ -27,23 +20,23 @@ const (
 	maxSide = 1 << 14
 )
 
-// Draw returns a PNG file with the images in rows of the given number of columns, from left
+// Sheet returns a PNG file for people with the images in rows of the given number of columns, from left
 // to right. An image is its pixels, row by row, channels innermost, 0 to 255.
-func Draw(images [][]byte, s Shape, columns int) ([]byte, error) {
-	if err := s.check(images, columns); err != nil {
+func (m Shape) Sheet(images [][]byte, columns int) ([]byte, error) {
+	if err := m.checkSheet(images, columns); err != nil {
 		return nil, err
 	}
-	scale := s.scale()
+	scale := m.scale()
 	columns = min(columns, len(images))
 	rows := (len(images) + columns - 1) / columns
-	step := image.Pt(s.Width*scale+gap, s.Height*scale+gap)
+	step := image.Pt(m.Width*scale+gap, m.Height*scale+gap)
 	if step.X*columns+gap > maxSide || step.Y*rows+gap > maxSide {
 		return nil, fmt.Errorf("a sheet of %d x %d images, each %d x %d pixels on it; expected at most %d pixels in either direction", rows, columns, step.X-gap, step.Y-gap, maxSide)
 	}
-	sheet := s.blank(image.Rect(0, 0, step.X*columns+gap, step.Y*rows+gap))
+	sheet := m.blank(image.Rect(0, 0, step.X*columns+gap, step.Y*rows+gap))
 	for i, pixels := range images {
 		at := image.Pt(gap+i%columns*step.X, gap+i/columns*step.Y)
-		s.draw(sheet, pixels, at, scale)
+		m.draw(sheet, pixels, at, scale)
 	}
 	var out bytes.Buffer
 	err := png.Encode(&out, sheet)
@@ -51,26 +44,26 @@ func Draw(images [][]byte, s Shape, columns int) ([]byte, error) {
 }
 
 // PNG returns an image as a PNG file of the same size, with unchanged values.
-func PNG(pixels []byte, s Shape) ([]byte, error) {
-	if err := s.check([][]byte{pixels}, 1); err != nil {
+func (m Shape) PNG(pixels []byte) ([]byte, error) {
+	if err := m.checkSheet([][]byte{pixels}, 1); err != nil {
 		return nil, err
 	}
-	picture := s.blank(image.Rect(0, 0, s.Width, s.Height))
-	s.draw(picture, pixels, image.Point{}, 1)
+	picture := m.blank(image.Rect(0, 0, m.Width, m.Height))
+	m.draw(picture, pixels, image.Point{}, 1)
 	var out bytes.Buffer
 	err := png.Encode(&out, picture)
 	return out.Bytes(), err
 }
 
-func (s Shape) check(images [][]byte, columns int) error {
-	if s.Width < 1 || s.Height < 1 || s.Width > maxSide || s.Height > maxSide || s.Channels != 1 && s.Channels != 3 {
-		return fmt.Errorf("a sheet of images of %d x %d pixels and %d channels; expected 1 to %d pixels in either direction, and 1 or 3 channels", s.Width, s.Height, s.Channels, maxSide)
+func (m Shape) checkSheet(images [][]byte, columns int) error {
+	if m.Width < 1 || m.Height < 1 || m.Width > maxSide || m.Height > maxSide || m.Channels != 1 && m.Channels != 3 {
+		return fmt.Errorf("a sheet of images of %d x %d pixels and %d channels; expected 1 to %d pixels in either direction, and 1 or 3 channels", m.Width, m.Height, m.Channels, maxSide)
 	}
 	if len(images) == 0 || columns < 1 {
 		return fmt.Errorf("a sheet of %d images in %d columns; expected at least one of both", len(images), columns)
 	}
 	for i, pixels := range images {
-		if want := s.Width * s.Height * s.Channels; len(pixels) != want {
+		if want := m.Pixels(); len(pixels) != want {
 			return fmt.Errorf("image %d of a sheet has %d values; expected %d", i, len(pixels), want)
 		}
 	}
@@ -78,17 +71,17 @@ func (s Shape) check(images [][]byte, columns int) error {
 }
 
 // scale returns the factor that enlarges images.
-func (s Shape) scale() int { return max(1, tile/max(s.Width, s.Height)) }
+func (m Shape) scale() int { return max(1, tile/max(m.Width, m.Height)) }
 
 type canvas interface {
 	image.Image
 	Set(x, y int, c color.Color)
 }
 
-func (s Shape) blank(bounds image.Rectangle) canvas {
+func (m Shape) blank(bounds image.Rectangle) canvas {
 	var pixels []byte
 	var sheet canvas
-	if s.Channels == 1 {
+	if m.Channels == 1 {
 		g := image.NewGray(bounds)
 		sheet, pixels = g, g.Pix
 	} else {
@@ -97,18 +90,18 @@ func (s Shape) blank(bounds image.Rectangle) canvas {
 	}
 	for i := range pixels {
 		pixels[i] = grey
-		if s.Channels == 3 && i%4 == 3 {
+		if m.Channels == 3 && i%4 == 3 {
 			pixels[i] = 0xff // opaque
 		}
 	}
 	return sheet
 }
 
-func (s Shape) draw(sheet canvas, pixels []byte, at image.Point, scale int) {
-	for y := range s.Height * scale {
-		for x := range s.Width * scale {
-			p := pixels[(y/scale*s.Width+x/scale)*s.Channels:]
-			if s.Channels == 1 {
+func (m Shape) draw(sheet canvas, pixels []byte, at image.Point, scale int) {
+	for y := range m.Height * scale {
+		for x := range m.Width * scale {
+			p := pixels[(y/scale*m.Width+x/scale)*m.Channels:]
+			if m.Channels == 1 {
 				sheet.Set(at.X+x, at.Y+y, color.Gray{Y: p[0]})
 			} else {
 				sheet.Set(at.X+x, at.Y+y, color.RGBA{R: p[0], G: p[1], B: p[2], A: 0xff})
