@@ -12,4 +12,12 @@ func OpenImpatient(ctx context.Context, config Config, silence time.Duration) (*
 }
 
 // Watch limits the silence of a connection.
-func Watch(conn net.Conn, silence time.Duration) net.Conn { return &watchedConn{conn, silence} }
+func Watch(conn net.Conn, silence time.Duration) net.Conn {
+	return &watchedConn{conn, silence, new(traffic)}
+}
+
+// Await begins requests to a server, without any traffic, and warns after a time.
+func Await(quiet time.Duration, warn func()) (await func() (end func()), moved, answered func()) {
+	x := &traffic{quiet: quiet, warn: warn}
+	return x.await, x.moved, x.answered
+}

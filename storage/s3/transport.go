@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,14 +29,17 @@ func newTransport(config Config, silence time.Duration) (http.RoundTripper, erro
 		return nil, err
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	return patience{&http.Transport{
+	traffic := &traffic{quiet: silence / 3, warn: func() {
+		slog.Warn("the store does not answer; waiting for it", "store", config.URL())
+	}}
+	return patience{traffic: traffic, RoundTripper: &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
-			return &watchedConn{Conn: conn, silence: silence}, nil
+			return &watchedConn{Conn: conn, silence: silence, traffic: traffic}, nil
 		},
 		TLSClientConfig:       files,
 		MaxIdleConns:          256,
@@ -48,7 +53,10 @@ func newTransport(config Config, silence time.Duration) (http.RoundTripper, erro
 
 // patience ends an operation whose tries end in silence. The client's retries
 // cannot: they do not distinguish errors.
-type patience struct{ http.RoundTripper }
+type patience struct {
+	http.RoundTripper
+	traffic *traffic
+}
 
 type silencesKey struct{}
 
@@ -78,6 +86,8 @@ func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // try sends a request unless the earlier ones ended in silence.
 func (p patience) try(r *http.Request) (*http.Response, error) {
+	end := p.traffic.await()
+	defer end()
 	silences, counted := r.Context().Value(silencesKey{}).(*atomic.Int32)
 	if !counted {
 		return p.RoundTripper.RoundTrip(r)
@@ -89,6 +99,9 @@ func (p patience) try(r *http.Request) (*http.Response, error) {
 		return nil, errSilent
 	}
 	response, err := p.RoundTripper.RoundTrip(r)
+	if err == nil {
+		p.traffic.answered()
+	}
 	if isTimeout(err) {
 		silences.Add(1)
 	} else {
@@ -106,16 +119,65 @@ func isTimeout(err error) bool {
 type watchedConn struct {
 	net.Conn
 	silence time.Duration
+	traffic *traffic
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(c.silence)) // fails on a closed connection, as Read then does
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	c.traffic.moved()
+	return n, err
 }
 
 // Write implements net.Conn. The transport waits for the answer during writes:
 // each write extends that deadline.
 func (c *watchedConn) Write(p []byte) (int, error) {
 	_ = c.SetDeadline(time.Now().Add(c.silence))
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	c.traffic.moved()
+	return n, err
+}
+
+// traffic warns once of a server that answers no request while no byte moves on any connection. The error
+// follows after further tries.
+type traffic struct {
+	quiet time.Duration
+	warn  func()
+
+	mu     sync.Mutex
+	last   time.Time // when the last byte moved
+	warned bool      // since the last answer
+}
+
+func (x *traffic) moved() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.last = time.Now()
+}
+
+func (x *traffic) answered() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.warned = false
+}
+
+// await begins the wait for an answer, and the returned function ends it.
+func (x *traffic) await() (end func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	began := time.Now()
+	var timer *time.Timer
+	timer = time.AfterFunc(x.quiet, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		silent := min(time.Since(began), time.Since(x.last))
+		switch {
+		case silent < x.quiet:
+			timer.Reset(x.quiet - silent)
+		case !x.warned:
+			x.warned = true
+			x.warn()
+		}
+	})
+	return func() { timer.Stop() }
 }

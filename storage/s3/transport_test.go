@@ -66,6 +66,40 @@ func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
 	})
 }
 
+// A large transfer moves bytes and is no reason to warn; a silent request is one, once until the next answer.
+func TestASilentServerIsNamedOnceUntilItAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		warnings := 0
+		await, moved, answered := s3.Await(5*time.Second, func() { warnings++ })
+		expect := func(when string, want int) {
+			t.Helper()
+			if synctest.Wait(); warnings != want {
+				t.Errorf("%s: %d warnings, want %d", when, warnings, want)
+			}
+		}
+		end := await()
+		for range 20 {
+			time.Sleep(3 * time.Second)
+			moved()
+		}
+		expect("a transfer of a minute", 0)
+		time.Sleep(6 * time.Second)
+		expect("then silence", 1)
+		again := await()
+		time.Sleep(time.Minute)
+		expect("another try", 1)
+		answered()
+		end()
+		again()
+		time.Sleep(time.Minute)
+		expect("without a request", 1)
+		defer await()()
+		time.Sleep(6 * time.Second)
+		expect("silence after an answer", 2)
+	})
+}
+
 // impatience is far longer than the longest pause of a large transfer on a busy
 // machine, and far shorter than the limit of a test. Small requests need less.
 const (
