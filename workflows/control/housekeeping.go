@@ -260,7 +260,11 @@ func nextMultiple(now time.Time, every time.Duration) time.Time {
 func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *retention.Result, err error) {
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if retain > 0 {
-			if removed, err = l.removeOlder(ctx, time.Now().Add(-retain)); err != nil {
+			now, err := l.archive.Now(ctx) // the clock of this machine may have jumped ahead
+			if err != nil {
+				return err
+			}
+			if removed, err = l.removeOlder(ctx, now.Add(-retain)); err != nil {
 				return err
 			}
 		}

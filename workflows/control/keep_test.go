@@ -133,3 +133,42 @@ func TestHousekeepingRetiresRunsAndCollectsAtMidnight(t *testing.T) {
 		work.Wait()
 	})
 }
+
+// behindStore stamps objects by a clock that is behind by a time.
+type behindStore struct {
+	storage.Store
+	behind time.Duration
+}
+
+func (s behindStore) Head(ctx context.Context, name string) (storage.Info, error) {
+	info, err := s.Store.Head(ctx, name)
+	info.Modified = info.Modified.Add(-s.behind)
+	return info, err
+}
+
+// A leader whose clock has jumped ahead by a month must not remove the runs of this week.
+func TestTheClockOfTheStoreDecidesWhichRunsAreRetired(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		archive := storage.NewArchive(behindStore{storagetest.NewMemory(), 31 * day})
+		service := runs.NewService(archive, nil)
+		ended(t, service, "old", 62*day)
+		young := ended(t, service, "young", 36*day) // five days ago by the clock of the store
+		api := control.New(archive, nil, nil)
+		ctx, stop := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		work.Go(func() {
+			if err := api.KeepHouse(ctx, control.Housekeeping{Every: day, Retain: 30 * day}); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(day + time.Minute)
+		synctest.Wait()
+		if got, err := service.IDs(ctx); err != nil || !slices.Equal(got, []string{young}) {
+			t.Errorf("left are %q, %v, want %q", got, err, young)
+		}
+		stop()
+		work.Wait()
+	})
+}
