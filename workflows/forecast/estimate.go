@@ -3,6 +3,7 @@
 package forecast
 
 import (
+	"encoding/json"
 	"slices"
 
 	"coalmine/models"
@@ -64,9 +65,12 @@ func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 				c.train(t.StepsToRun(), t.StepRounds, 0)
 			}
 		}
-		if tail, key := p.Cells[i].Tail, p.Cells[i].Tail.Node.Key; tail.Rounds > 0 && x.Nodes[key].Disposition == ToRun && !counted[key] {
-			counted[key] = true
-			c.train(1, tail.Rounds, 0)
+		nodes, _ := below(p, p.Cells[i].Report, p.Cells[i].Model)
+		for _, key := range tails(nodes) {
+			if x.Nodes[key].Disposition == ToRun && !counted[key] {
+				counted[key] = true
+				c.train(1, tailSteps(p.Nodes[key]), 0)
+			}
 		}
 		c.record(p, x, &p.Cells[i], counted)
 		if !x.Cells[i].Cached {
@@ -331,8 +335,8 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 			l.steps[ch.Recipe] = c.step(ch.StepRounds, ch.Width)
 		}
 	}
-	if tail := cell.Tail; tail.Rounds > 0 && tail.Node.Chain == nil {
-		l.nodes[tail.Node.Key] = c.step(tail.Rounds, 0).join
+	for _, key := range tails(nodes) {
+		l.nodes[key] = c.step(tailSteps(p.Nodes[key]), 0).join
 	}
 	for _, key := range nodes[external.Train.Name] {
 		l.nodes[key] = c.programLoad(c.trainTokens, trains)
@@ -355,6 +359,19 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 			l.nodes[key] = c.share(m, len(of))
 		}
 	}
+}
+
+// tails returns the tasks that take the last steps of SGD of a training, fewer than those of a chain's step: all steps of a
+// short training, such as one of audit.many_runs.
+func tails(nodes map[string][]storage.Key) []storage.Key {
+	return slices.Concat(nodes[training.SGD.Name], nodes[training.DPSGD.Name])
+}
+
+// tailSteps returns the number of steps of such a task.
+func tailSteps(n *plan.Node) int {
+	var params struct{ Steps int }
+	_ = json.Unmarshal(n.Params, &params) // compiling has encoded them
+	return params.Steps
 }
 
 func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {

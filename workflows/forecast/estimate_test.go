@@ -4,8 +4,11 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits/membership/onerun"
+	"coalmine/tasks/training"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/plan/compile/compiletest"
 )
@@ -63,5 +66,39 @@ audit: {one_run: {canaries: 20, trade_off: true}}
 	}
 	if planted, guessed := found[onerun.Coins.Name], found[onerun.Bound.Name]; planted != 0 || guessed < 1e11 {
 		t.Errorf("laying out takes %g FLOP and guessing %g", planted, guessed)
+	}
+}
+
+// Trainings that are shorter than a step of a chain have a cost: each of those of many_runs that of the cell.
+func TestShortTrainingsOfAnAuditAreCounted(t *testing.T) {
+	t.Parallel()
+	const file = `
+name: many
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 20}}
+model: {embedding: 4, units: 4}
+training: {algorithm: sgd, rounds: 5, cohort: 4, sampling: shuffled, client: {learning_rate: 1}, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3}}
+audit: {many_runs: {runs: 40, canaries_of: gradient}, utility: false}
+`
+	digest := storage.DigestOf(compiletest.Source())
+	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	s := &submission.Submission{Spec: spec}
+	for _, of := range []*[]float64{&s.TokensPerExample, &s.TokensPerUser, &s.TrainTokens, &s.TestTokens} {
+		*of = []float64{10}
+	}
+	loads, trainings, flop := LoadsOf(s, p, nil), 0, 0.0
+	for key, n := range p.Nodes {
+		if n.Kind == training.DPSGD.Name {
+			trainings++
+			flop += loads.nodes[key].FLOP
+		}
+	}
+	model := must.Get(networkOf(&spec.Cells[0].Experiment))(t)
+	one := 5 * 4 * 10 * model.TrainingFLOPs() * 4 / 3
+	if trainings < 41 || math.Abs(flop-float64(trainings)*one) > 1e-6*flop {
+		t.Errorf("%d trainings take %g FLOP, want %g each", trainings, flop, one)
+	}
+	x := explain(t, storage.NewArchive(storagetest.NewMemory()), p)
+	if got := CostOf(s, p, x).TrainingFLOP; math.Abs(got-flop) > 1e-6*flop {
+		t.Errorf("the plan takes %g FLOP to train, want %g", got, flop)
 	}
 }
