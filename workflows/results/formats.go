@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"coalmine/internal/readable"
+	"coalmine/tasks/audits"
 )
 
 // Format is a form in which results are written.
@@ -85,6 +86,18 @@ var flatTables = map[Rows]func(*view) (*flatTable, error){
 	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Membership: memberRows, Means: meanRows, Differences: differenceRows, Numbers: numberRows,
 }
 
+// flat returns the table of such rows with the warnings of the run. Its numbers have no marks.
+func (v *view) flat(rows Rows) (*flatTable, error) {
+	t, err := flatTables[rows](v)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range v.warnings() {
+		t.warnings = append(t.warnings, strings.Replace(text, ": "+audits.Mark+" ", ": ", 1))
+	}
+	return t, nil
+}
+
 // rowsNames lists the units of rows.
 func rowsNames() []string {
 	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Membership), string(Means), string(Differences), string(Numbers), string(RoundRows)}
@@ -133,7 +146,7 @@ func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	case rows == Cells && f.write != nil:
 		return f.write(v, w)
 	}
-	t, err := flatTables[rows](v)
+	t, err := v.flat(rows)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@ package results
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"coalmine/tasks/audits"
 )
 
 // failedGate begins the note on a limit that a cell or a row exceeds.
@@ -58,6 +61,14 @@ func (v *view) groups() []group {
 		{"all cells", len(v.cells), func(note) bool { return true }},
 		{fmt.Sprintf("all %d cells that are done", done), done, func(n note) bool { return n.done }},
 	}
+}
+
+// warnings returns the notes that readers of any table need: failures, failed gates and the marks of models that have learned
+// little.
+func (v *view) warnings() []string {
+	return v.once(slices.DeleteFunc(v.allNotes(), func(n note) bool {
+		return !strings.HasPrefix(n.text, " failed") && !strings.HasPrefix(n.text, ": "+audits.Mark)
+	}))
 }
 
 // once returns the notes, but writes a note on all members of a group once, at the position of the

@@ -27,6 +27,8 @@ type flatTable struct {
 	rows   []parquet.Row
 	// lacking are the indexes of columns that may be null although their struct has no pointer.
 	lacking []int
+	// warnings are the notes that stand below the table for people, whichever rows it has.
+	warnings []string
 }
 
 // joined is a Parquet group that keeps the order of its fields.

@@ -43,6 +43,9 @@ func (s *Terminal) writeListed(t *flatTable, w io.Writer) error {
 	}
 	var b strings.Builder
 	s.table(&b, header, rows)
+	for _, text := range t.warnings {
+		s.paragraph(&b, text)
+	}
 	if s == nil { // a screen does this when it folds texts
 		w = readable.Writer(w)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"coalmine/internal/readable"
-	"coalmine/tasks/audits"
 )
 
 // Terminal is a terminal that shows tables. A nil Screen is a file, with tables of unlimited width.
@@ -36,7 +35,7 @@ func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Terminal) error {
 		return err
 	}
 	if rows != Cells {
-		t, err := flatTables[rows](v)
+		t, err := v.flat(rows)
 		if err != nil {
 			return err
 		}
@@ -74,9 +73,7 @@ func (s *Terminal) write(v *view, w io.Writer) error {
 func (s *Terminal) notes(b *strings.Builder, v *view, all []string) {
 	shown := all
 	if s != nil && !s.Notes {
-		shown = v.once(slices.DeleteFunc(v.allNotes(), func(n note) bool {
-			return !strings.HasPrefix(n.text, " failed") && !strings.HasPrefix(n.text, ": "+audits.Mark)
-		}))
+		shown = v.warnings()
 	}
 	for _, text := range shown {
 		s.paragraph(b, text)

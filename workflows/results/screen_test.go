@@ -2,6 +2,7 @@ package results
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -179,5 +180,21 @@ func TestAScreenShowsNoEscapeSequenceOfATable(t *testing.T) {
 	(&Terminal{Width: 80}).table(&b, []string{"setting", "a"}, [][]string{{"x\x1b[31my", "\x1b]0;title\x07"}})
 	if strings.ContainsAny(b.String(), "\x1b\x07") {
 		t.Errorf("%q", b.String())
+	}
+}
+
+// A table of other rows says, too, which models have learned little and which gates have failed: its numbers alone would read
+// as those of a safe training.
+func TestTablesOfOtherRowsSayWhichModelsHaveLearnedLittle(t *testing.T) {
+	t.Parallel()
+	r := recorded(t)
+	r.Cells[0].Utility = json.RawMessage(`{"recall_at_1":0.05,"perplexity":400,"tokens":9000,"baseline":{"recall_at_1":0.052,"perplexity":389.1,"tokens":9000},"at_baseline":true}`)
+	var file, screen bytes.Buffer
+	must.Do(t, errors.Join(r.WriteRows(&file, "table", Canaries), r.WriteScreen(&screen, Canaries, &Terminal{Width: 400})))
+	const want = "): utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1)"
+	for name, text := range map[string]string{"file": file.String(), "screen": screen.String()} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: want %q below the rows:\n%s", name, want, text)
+		}
 	}
 }
