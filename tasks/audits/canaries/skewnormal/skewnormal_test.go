@@ -1,6 +1,7 @@
 package skewnormal
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -236,5 +237,26 @@ func TestTheHighestExposureIsOfAnInsertedCanary(t *testing.T) {
 	}
 	if v := NewOutcome(of(3), func(int) bool { return false }); v.Highest != nil {
 		t.Errorf("without an inserted canary the highest exposure is %v", *v.Highest)
+	}
+}
+
+// The summary of a checkpoint counts the exposures of inserted canaries alone, too.
+func TestASummaryHasTheHighestExposureOfAnInsertedCanary(t *testing.T) {
+	t.Parallel()
+	for want, insertions := range map[string][]int{"7": {5, 0, 1}, "null": {0, 0, 0}} {
+		g := taskstest.NewGraph(t)
+		list, estimates := make([]population.Placement, len(insertions)), make([]Estimate, len(insertions))
+		for i, n := range insertions {
+			list[i] = population.Placement{Canary: population.Canary{Number: i, Tokens: []int32{7}, Words: []string{"a"}, HeldBack: n == 0}, Insertions: n}
+			estimates[i] = Estimate{Exposure: []float64{3, 40, 7}[i]}
+		}
+		given := auditstest.Canaries(t, g, list)
+		part := g.Put("part", map[string][]byte{EstimatesBlob: must.Get(json.Marshal(estimates))(t)})
+		summary := g.Run(Summary, SummaryParams{Parts: 1}, taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), part))
+		var metrics Metrics
+		summary.DecodeMetrics(&metrics)
+		if got := string(must.Get(json.Marshal(metrics.Highest))(t)); got != want {
+			t.Errorf("inserted %v times: the highest exposure is %s bits, want %s", insertions, got, want)
+		}
 	}
 }
