@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,6 +80,7 @@ func (r *gridReader) read(g *node) {
 		r.fail(g.at, "grid", "is %s; expected a block with axes, include and exclude", g.describe())
 		return
 	}
+	known := []string{"axes", "include", "exclude", "replicates"}
 	for _, e := range g.entries {
 		switch e.key {
 		case "axes":
@@ -94,10 +96,11 @@ func (r *gridReader) read(g *node) {
 		case "replicates":
 			r.replicates(e.value)
 		default:
-			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude, replicates%s", readable.DidYouMean(foreign[e.key]))
+			r.fail(e.at, "grid."+e.key, "unknown field; expected one of %s%s", strings.Join(known, ", "), readable.DidYouMean(cmp.Or(foreign[e.key], readable.Nearest(e.key, known))))
 		}
 	}
-	if !slices.ContainsFunc([]string{"axes", "include", "replicates"}, func(key string) bool { return holdsSomething(g.get(key)) }) {
+	misnamed := func(e entry) bool { return !slices.Contains(known, e.key) } // which was reported already
+	if !slices.ContainsFunc(g.entries, misnamed) && !slices.ContainsFunc([]string{"axes", "include", "replicates"}, func(key string) bool { return holdsSomething(g.get(key)) }) {
 		r.fail(g.at, "grid", "is empty; expected axes or include with at least one value, or replicates, or no grid for a single cell")
 	}
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -239,14 +240,18 @@ var wordings = map[string]string{
 	"training.privacy.clip":             "clip %s",
 	"training.privacy.noise_multiplier": "noise multiplier %s",
 	"training.privacy.conversion":       "%s conversion",
+	"model.adapters.rank":               "adapters of rank %s",
 }
+
+// absences are short forms of absent fields in tables.
+var absences = map[string]string{"model.adapters.rank": "no adapters"}
 
 func wording(path, value string) string {
 	if path == "data.faults" {
 		return faultsText(value)
 	}
 	if value == "" {
-		return "no " + readable.Text(path)
+		return cmp.Or(absences[path], "no "+readable.Text(path))
 	}
 	text := plain(json.RawMessage(value))
 	if format, ok := wordings[path]; ok {

@@ -165,3 +165,11 @@ func TestARangeIsReadable(t *testing.T) {
 		}
 	}
 }
+
+func TestLabelsNameAdapters(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, "name: x\ndata: {source: a.jsonl}\nmodel: {kind: transformer, embedding: 16, heads: 4}\ntraining: {rounds: 10, cohort: 10, engine: pytorch}\naudit: {}\ngrid: {axes: {model.adapters: [null, {rank: 8}]}}\n")
+	if got := spec.Cells[0].Label + "; " + spec.Cells[1].Label; got != "no adapters; adapters of rank 8" {
+		t.Errorf("labels %q", got)
+	}
+}

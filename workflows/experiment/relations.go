@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"reflect"
@@ -354,7 +355,7 @@ func (c *checker) model() {
 	case c.Model.Kind.ForImages():
 		c.fail([]string{"model", "data.image"}, "does not work with images of %s: %v", c.Data.Reading().Image, err)
 	case c.Model.Adapters != nil && config.Frozen().Validate() == nil:
-		c.fail([]string{"model.adapters", "model.embedding"}, "does not fit the matrices of the model: %v", err)
+		c.fail([]string{"model.adapters", "model.embedding"}, "%s", strings.ReplaceAll(errors.Unwrap(err).Error(), "adapters: ", ""))
 	case c.Model.Kind == models.Transformer && c.Data.Pairs:
 		c.fail([]string{"data.pairs", "model.kind"}, "makes an encoder-decoder of the model, which no %s is; remove it for this cell", models.Transformer)
 	default:

@@ -252,7 +252,7 @@ func (r *referenceBuilder) add(to, page *Page) {
 // block adds the pages of the fields of a block.
 func (r *referenceBuilder) block(to *Page, t reflect.Type) {
 	for _, f := range fieldsOf(t) {
-		page := &Page{Path: join(to.Path, f.name), Value: f.expected(), Meaning: r.meaning(to.Path, f.name)}
+		page := &Page{Path: join(to.Path, f.name), Value: f.choices(), Meaning: r.meaning(to.Path, f.name)}
 		page.Default = f.defaultText(page.Meaning)
 		r.add(to, page)
 		if inner, ok := f.block(); ok {
@@ -261,6 +261,19 @@ func (r *referenceBuilder) block(to *Page, t reflect.Type) {
 			r.block(page, inner)
 		}
 	}
+}
+
+// choices describes the values of a field, one or a list.
+func (f *field) choices() string {
+	text := f.expected()
+	_, blocks := f.blocks()
+	switch {
+	case f.typ.Kind() != reflect.Slice || f.typ == freeType || blocks:
+		return text
+	case len(f.oneOf) > 0:
+		return "one or more of " + strings.TrimPrefix(text, "one of ")
+	}
+	return text + "; or a list of such values"
 }
 
 // meaning returns the description of a field of a block. Blocks in lists have their own descriptions,

@@ -117,6 +117,9 @@ func TestMistakesInReplicates(t *testing.T) {
 			t.Errorf("--set %s: %v, want %q", set, err, want)
 		}
 	}
+	if _, err := Parse("x.yaml", []byte(minimal+"grid: {replicate: 3}\n"), Options{}); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "grid.replicate: unknown field; expected one of axes, include, exclude, replicates; did you mean replicates?") {
+		t.Errorf("a misspelled replicates: %v", err)
+	}
 	if _, err := Parse("x.yaml", []byte(minimal+"seed: 9007199254740991\ngrid: {replicates: 2}\n"), Options{}); err == nil || strings.Count(err.Error(), "\n") > 1 {
 		t.Errorf("a seed beyond the largest: %v", err)
 	}
@@ -167,6 +170,8 @@ func TestAPageSaysWhatTheReferenceSays(t *testing.T) {
 	for path, want := range map[string]Page{
 		"training.privacy.noise_multiplier": {Value: "a number from 0 to 1000000", Default: "0", Meaning: "standard deviation z x clip / cohort"},
 		"training.privacy":                  {Value: "a block of fields", Default: "absent", Meaning: "Differential privacy"},
+		"audit.deanonymization.attacks":     {Value: "one or more of mlp, svm", Default: "absent", Meaning: "Attacks"},
+		"canaries.insertions":               {Value: "a whole number from 1 to 1000000000; or a list", Default: "absent", Meaning: "Training examples"},
 		"data.faults.fault":                 {Value: "one of join-words", Default: "required", Meaning: "Kind of fault"},
 		"canaries.formats.words":            {Value: "a whole number from 1 to 1000", Default: "5", Meaning: "Words"},
 		"training.client.learning_rate":     {Value: "a number from 1e-37", Default: "depends", Meaning: "0.5 for clients"},
