@@ -42,6 +42,10 @@ func newCompareCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if before.Results.Run == after.Results.Run {
+				return fmt.Errorf("%q and %q are both %s; compare with another run (coalmine status lists all), or two of its cells: coalmine compare %[4]s/c01 %[4]s/c02",
+					args[0], args[1], before.Results.Run, strings.SplitN(before.Results.Run, "/", 2)[0])
+			}
 			comparison, err := results.Compare(before, after)
 			if err != nil {
 				return err

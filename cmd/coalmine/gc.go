@@ -61,7 +61,11 @@ func newCollectCommand(g *global) *cobra.Command {
 					}{collected, g.where()})
 				}
 				g.printf("%s:\n", g.where())
-				return writeCollection(g.stdout, collected)
+				if err := writeCollection(g.stdout, collected); err != nil || collected.Young.Objects == 0 {
+					return err
+				}
+				g.note("a later gc deletes the younger objects, and --older 0s deletes them now, if nothing runs")
+				return nil
 			})
 		},
 	}
@@ -109,7 +113,7 @@ func writeCollection(w io.Writer, c *retention.Result) error {
 		}
 	}
 	line("in all", c.Total())
-	line("not needed, but too young", c.Young)
+	line("not needed, younger than --older", c.Young)
 	line(fmt.Sprintf("needed by runs (%d)", c.Runs), c.Kept)
 	if err := t.Flush(); err != nil {
 		return err

@@ -449,8 +449,25 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 		if err != nil {
 			return err
 		}
-		return g.writeFile(output, write)
+		if err := g.writeFile(output, write); err != nil || output != "" || f.Name != "table" {
+			return err
+		}
+		g.noteUnfinished(ctx, api, run)
+		return nil
 	})
+}
+
+// noteUnfinished says how an unfinished run stands, whose table has pending cells.
+func (g *global) noteUnfinished(ctx context.Context, api control.API, run string) {
+	s, err := api.Status(ctx, run)
+	if err != nil || s.Phase.Finished() {
+		return // the table stands by itself
+	}
+	text := fmt.Sprintf("%s is %s", s.Run, stateText(s))
+	if waits := waitsFor(s); waits != "-" {
+		text += ": " + waits
+	}
+	g.note("%s", text)
 }
 
 // resultsOf gets the results of a run, and returns a function that writes them, fitted to screen unless it is

@@ -49,6 +49,9 @@ type Pair struct {
 	// Changes are the audits' comparisons of the two models by name of the audit, if both have such
 	// outcomes.
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
+
+	// byEpochs reports that the rounds of both follow from their epochs.
+	byEpochs bool
 }
 
 // Select reduces the side to one of its cells, or to the cells of one row of replicates.
@@ -104,6 +107,7 @@ func Compare(before, after Side) (*Comparison, error) {
 			Label:  cell.Label,
 			Fields: experiment.Differences(&before.Spec.Cells[i].Experiment, &after.Spec.Cells[j].Experiment),
 			Before: cell, After: after.Results.Cells[j], Changes: changes,
+			byEpochs: before.Spec.Cells[i].Experiment.Training.Epochs > 0 && after.Spec.Cells[j].Experiment.Training.Epochs > 0,
 		})
 	}
 	paired := make(map[int]bool)
@@ -288,12 +292,16 @@ func (s Side) paths() (list []string) {
 	return slices.Compact(list)
 }
 
-// writeFields writes each difference once, with its cells unless it applies to all.
+// writeFields writes each difference once, with its cells unless it applies to all. Rounds that follow from
+// epochs are left out.
 func (c *Comparison) writeFields(b *strings.Builder) {
 	var order []string
 	labels := make(map[string][]string)
 	for _, p := range c.Pairs {
 		for _, d := range p.Fields {
+			if p.byEpochs && d.Path == "training.rounds" {
+				continue
+			}
 			text := d.String()
 			if labels[text] == nil {
 				order = append(order, text)

@@ -181,3 +181,18 @@ func TestReplicatesAreComparedWithASingleSeedCellByCell(t *testing.T) {
 		t.Errorf("%d rows, %d pairs:\n%s", len(c.Rows), len(c.Pairs), &b)
 	}
 }
+
+func TestRoundsThatFollowFromEpochsAreNotComparedByThemselves(t *testing.T) {
+	t.Parallel()
+	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "training.cohort=10", 3)
+	for i, side := range []Side{before, after} {
+		for j := range side.Spec.Cells {
+			side.Spec.Cells[j].Experiment.Training.Epochs, side.Spec.Cells[j].Experiment.Training.Rounds = 2, 20+i
+		}
+	}
+	var b bytes.Buffer
+	must.Do(t, compared(t, before, after).WriteScreen(&b, nil))
+	if !strings.Contains(b.String(), "training.cohort: 5 -> 10\n") || strings.Contains(b.String(), "training.rounds") {
+		t.Errorf("comparison:\n%s", b.String())
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"coalmine/internal/must"
+	"coalmine/tasks/taskstest"
+)
+
+const unfinishedFile = `
+name: small
+data: {source: %s, vocabulary: {size: 40}, users: {words: 60}}
+model: {embedding: 4, units: 4}
+training: {algorithm: sgd, cohort: 8, rounds: 2, client: {learning_rate: 1}}
+audit: {}
+`
+
+// A table of pending cells, and the end of a cancelled run, say how the run stands and goes on.
+func TestCommandsSayHowAnUnfinishedRunGoesOn(t *testing.T) {
+	t.Parallel()
+	file, home := smallFiles(t, unfinishedFile, string(taskstest.Text(300)))
+	must.Do(t, os.Mkdir(home, 0o700))
+	run := strings.TrimSpace(outputOf(t, home, "submit", file))
+	if code, out, messages := coalmine(t, "results", "--home", home); code != exitDone || !strings.Contains(out, "pending") || !strings.Contains(messages, run+" is queued: no process works on it yet") {
+		t.Errorf("results: exit status %d\n%s%s", code, out, messages)
+	}
+	outputOf(t, home, "cancel", run)
+	if code, _, messages := coalmine(t, "watch", run, "--home", home); code != exitCellFailed || !strings.Contains(messages, run+" was cancelled; its results so far stay, and coalmine resume "+run+" has it go on\n") {
+		t.Errorf("watch: exit status %d\n%s", code, messages)
+	}
+	if removed := outputOf(t, home, "rm", run); !strings.Contains(removed, "in objects that are younger than its --older (by default 13h)") {
+		t.Errorf("rm prints %s", removed)
+	}
+	if code, out, messages := coalmine(t, "gc", "--home", home); code != exitDone || !strings.Contains(out, "not needed, younger than --older") || !strings.Contains(messages, "--older 0s deletes them now, if nothing runs") {
+		t.Errorf("gc: exit status %d\n%s%s", code, out, messages)
+	}
+}
+
+func TestARunIsNotComparedWithItself(t *testing.T) {
+	t.Parallel()
+	home := smallRun(t, unfinishedFile)
+	run := strings.Fields(strings.Split(outputOf(t, home, "status"), "\n")[1])[0]
+	refuses(t, `"small" and "latest" are both `+run+"; compare with another run", "compare", "small", "latest", "--home", home)
+	refuses(t, `"small/c01" and "latest/c01" are both `+run+"/c01", "compare", "small/c01", "latest/c01", "--home", home)
+}
