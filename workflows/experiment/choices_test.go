@@ -14,7 +14,6 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets/faults"
 	"coalmine/tasks/datasets/filters"
-	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
@@ -83,7 +82,7 @@ func faultChoice() choice {
 
 func patternChoice() choice {
 	c := choice{"`data.sanitize.patterns`", []string{"word", "finds"}, nil}
-	for _, f := range patterns.Definitions() {
+	for _, f := range filters.Definitions() {
 		c.rows = append(c.rows, []string{string(f.Pattern), f.Summary})
 	}
 	return c

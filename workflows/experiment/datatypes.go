@@ -7,7 +7,6 @@ import (
 	"coalmine/tasks/datasets/faults"
 	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/forms"
-	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
@@ -173,7 +172,7 @@ type Vocabulary struct {
 // Sanitize removes text that matches patterns of personal text. At least one pattern is given.
 type Sanitize struct {
 	// Named patterns to remove. One or a list.
-	Patterns []patterns.Pattern `json:"patterns,omitempty"`
+	Patterns []filters.Pattern `json:"patterns,omitempty"`
 	// Regular expressions (RE2) to remove. One or a list.
 	Own []string `json:"own,omitempty"`
 	// match masks a match; sentence removes its sentence.

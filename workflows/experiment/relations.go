@@ -13,7 +13,7 @@ import (
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/models"
-	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/filters"
 )
 
 var (
@@ -183,10 +183,10 @@ func (c *checker) sanitize() {
 	}
 	for _, list := range []struct {
 		path  string
-		named []patterns.Pattern
+		named []filters.Pattern
 		own   []string
 	}{{"data.sanitize.patterns", s.Patterns, nil}, {"data.sanitize.own", nil, s.Own}, {"data.sanitize", s.Patterns, s.Own}} {
-		if _, err := patterns.New(list.named, list.own); err != nil {
+		if _, err := filters.NewPatterns(list.named, list.own); err != nil {
 			c.fail([]string{list.path}, "is no list of patterns: %v", err)
 			return
 		}

@@ -8,7 +8,6 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
@@ -28,7 +27,7 @@ const SanitizedBlob = "sanitized"
 
 // SanitizeParams are the parameters of Sanitize. They have at least one pattern.
 type SanitizeParams struct {
-	Patterns []patterns.Pattern `json:"patterns,omitempty"`
+	Patterns []Pattern `json:"patterns,omitempty"`
 	// Own are regular expressions.
 	Own    []string `json:"own,omitempty"`
 	Remove Removal  `json:"remove"`
@@ -75,8 +74,8 @@ type Sanitized struct {
 
 // PatternFindings counts the matches of a pattern in sentences that are not canaries.
 type PatternFindings struct {
-	Pattern  patterns.Pattern `json:"pattern"`
-	Findings int              `json:"findings"`
+	Pattern  Pattern `json:"pattern"`
+	Findings int     `json:"findings"`
 }
 
 // CaughtCanary is a canary and the result of its sanitization.
@@ -123,7 +122,7 @@ func runSanitize(ctx context.Context, t *tasks.Task, p *SanitizeParams) error {
 
 type sanitizer struct {
 	params     *SanitizeParams
-	set        *patterns.Set
+	set        *PatternSet
 	vocabulary *text.Vocabulary
 	bytewise   bool
 	caught     Sanitized
@@ -132,7 +131,7 @@ type sanitizer struct {
 }
 
 func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanitizer, error) {
-	set, err := patterns.New(p.Patterns, p.Own)
+	set, err := NewPatterns(p.Patterns, p.Own)
 	if err == nil && len(set.Patterns()) == 0 {
 		err = fmt.Errorf("sanitization without patterns; expected at least one")
 	}
@@ -179,7 +178,7 @@ func (s *sanitizer) sanitize(x population.Example) ([]int32, error) {
 }
 
 // find returns the findings in an example, in tokens.
-func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
+func (s *sanitizer) find(tokens []int32) ([]Span, error) {
 	s.text, s.words = s.text[:0], s.words[:0]
 	for _, token := range tokens {
 		if int(token) >= s.vocabulary.Size() || s.bytewise && token < text.FirstWord && token != text.Separator {
@@ -218,7 +217,7 @@ func (s *sanitizer) mask(token int32) int32 {
 	return token
 }
 
-func (s *sanitizer) count(x population.Example, spans []patterns.Span) {
+func (s *sanitizer) count(x population.Example, spans []Span) {
 	if x.Canary >= 0 {
 		s.countCanary(x.Canary, len(spans) > 0)
 		return

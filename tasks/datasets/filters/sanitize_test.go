@@ -11,7 +11,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
@@ -102,12 +101,12 @@ func (s secretive) texts(t *testing.T, p *population.Population) (all []string) 
 	return all
 }
 
-var commonPatterns = []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Email}
+var commonPatterns = []Pattern{Card, SSN, Email}
 
 func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "pin 987-65-4320 is mine", "my ssn is 219099999")
-	got, report := s.sanitize(t, SanitizeParams{Patterns: append(commonPatterns, patterns.Phone), Own: []string{"it w.s"}, Remove: RemoveMatch})
+	got, report := s.sanitize(t, SanitizeParams{Patterns: append(commonPatterns, Phone), Own: []string{"it w.s"}, Remove: RemoveMatch})
 	want := []string{
 		"0 pin 987-65-4320 is mine [canary 0]", // no number that is given out
 		"0 my ssn is ###-##-#### ok", "0 pay ################ now", "0 so ## ### a day",
@@ -165,7 +164,7 @@ func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
 	for want, params := range map[string]SanitizeParams{
 		"at least one": {Remove: RemoveMatch},
 		"removal":      {Patterns: commonPatterns, Remove: "all"},
-		"pattern":      {Patterns: []patterns.Pattern{"passport"}, Remove: RemoveMatch},
+		"pattern":      {Patterns: []Pattern{"passport"}, Remove: RemoveMatch},
 	} {
 		if _, err := s.try(params); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", params, err, want)

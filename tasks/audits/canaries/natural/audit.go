@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/exposure"
-	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
@@ -44,7 +44,7 @@ type Fields struct {
 
 type Block struct {
 	// Named patterns to find. One or a list; by default all, unless own is given.
-	Patterns []patterns.Pattern `json:"patterns,omitempty" source:"Carlini et al. 2019, section 9.2"`
+	Patterns []filters.Pattern `json:"patterns,omitempty" source:"Carlini et al. 2019, section 9.2"`
 	// Regular expressions (RE2) to find.
 	Own []string `json:"own,omitempty"`
 	// Sequences of its form that a secret is ranked among.
@@ -62,7 +62,7 @@ const path = "audit.natural"
 
 func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 	if b := f.Natural; len(b.Patterns) == 0 && len(b.Own) == 0 {
-		for _, pattern := range patterns.Definitions() {
+		for _, pattern := range filters.Definitions() {
 			b.Patterns = append(b.Patterns, pattern.Pattern)
 		}
 	}
@@ -70,7 +70,7 @@ func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	fail.If(s.Reading.Level != text.ByteLevel, []string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
-	if _, err := patterns.New(f.Natural.Patterns, f.Natural.Own); err != nil {
+	if _, err := filters.NewPatterns(f.Natural.Patterns, f.Natural.Own); err != nil {
 		fail([]string{path + ".patterns", path + ".own"}, "cannot be looked for: %v", err)
 	}
 }

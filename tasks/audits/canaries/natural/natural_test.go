@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
@@ -46,7 +46,7 @@ func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 	return g.Run(Scan, everything, taskstest.In(population.Input, pop), taskstest.In(population.ShardsInput, parts))
 }
 
-var everything = ScanParams{Patterns: []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}, Own: []string{"ref-[0-9]{4}"}, MaxFindings: 100}
+var everything = ScanParams{Patterns: []filters.Pattern{filters.Card, filters.SSN, filters.Phone, filters.Email}, Own: []string{"ref-[0-9]{4}"}, MaxFindings: 100}
 
 func findingsOf(t *testing.T, node *taskstest.Node) map[string]Finding {
 	t.Helper()
@@ -65,7 +65,7 @@ func TestTheScanFindsWhatTheTextHasByItself(t *testing.T) {
 	node := letters(t, taskstest.NewGraph(t))
 	found := findingsOf(t, node)
 	card := found["4111 1111 1111 1111"]
-	if card.Pattern != patterns.Card || card.Occurrences < 2 || card.Users < 1 || card.Users > 2 {
+	if card.Pattern != filters.Card || card.Occurrences < 2 || card.Users < 1 || card.Users > 2 {
 		t.Errorf("the card was found as %+v", card)
 	}
 	if context := textOf(card.Context); context != "my card is " && context != "again " {
@@ -94,27 +94,27 @@ func TestTheScanFindsWhatTheTextHasByItself(t *testing.T) {
 func TestASecretIsRankedAmongOthersOfItsForm(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		pattern         patterns.Pattern
+		pattern         filters.Pattern
 		secret, example string
 		sequences       float64
 	}{
-		{patterns.Card, "4111 1111 1111 1111", `^\d{4} \d{4} \d{4} \d{4}$`, 1e15},
-		{patterns.SSN, "078-05-1120", `^\d{3}-\d\d-\d{4}$`, 1e9},
-		{patterns.Phone, "+1 (212) 555-0142", `^\+\d \(\d{3}\) \d{3}-\d{4}$`, 1e11},
-		{patterns.Email, "Jo.doe7@example1.org", `^[A-Z][a-z]\.[a-z]{3}\d@example1\.org$`, math.Pow(26, 5) * 10},
+		{filters.Card, "4111 1111 1111 1111", `^\d{4} \d{4} \d{4} \d{4}$`, 1e15},
+		{filters.SSN, "078-05-1120", `^\d{3}-\d\d-\d{4}$`, 1e9},
+		{filters.Phone, "+1 (212) 555-0142", `^\+\d \(\d{3}\) \d{3}-\d{4}$`, 1e11},
+		{filters.Email, "Jo.doe7@example1.org", `^[A-Z][a-z]\.[a-z]{3}\d@example1\.org$`, math.Pow(26, 5) * 10},
 		{"ref-[0-9]{4}", "ref-1234", `^[a-z]{3}-\d{4}$`, 26 * 26 * 26 * 1e4},
 	} {
 		s := newSpace(c.pattern, c.secret)
 		if s.sequences() != c.sequences {
 			t.Errorf("%s: %v sequences, want %v", c.secret, s.sequences(), c.sequences)
 		}
-		form := must.Get(patterns.New(nil, []string{c.example}))(t)
-		card := must.Get(patterns.New([]patterns.Pattern{patterns.Card}, nil))(t)
+		form := must.Get(filters.NewPatterns(nil, []string{c.example}))(t)
+		card := must.Get(filters.NewPatterns([]filters.Pattern{filters.Card}, nil))(t)
 		for _, drawn := range s.references(seeds.Stream(1, seeds.NaturalReferences), c.secret, 300) {
 			if len(form.Find(drawn)) != 1 || drawn == c.secret {
 				t.Fatalf("%q was drawn in place of %q", drawn, c.secret)
 			}
-			if c.pattern == patterns.Card && len(card.Find(drawn)) != 1 {
+			if c.pattern == filters.Card && len(card.Find(drawn)) != 1 {
 				t.Fatalf("the Luhn sum of %q is wrong", drawn)
 			}
 		}
@@ -133,7 +133,7 @@ func TestASecretIsRankedAmongOthersOfItsForm(t *testing.T) {
 func TestCardsAreUniform(t *testing.T) {
 	t.Parallel()
 	var counts [10]float64
-	for _, card := range newSpace(patterns.Card, "4111111111111111").references(seeds.Stream(2, seeds.NaturalReferences), "", 5000) {
+	for _, card := range newSpace(filters.Card, "4111111111111111").references(seeds.Stream(2, seeds.NaturalReferences), "", 5000) {
 		counts[card[15]-'0']++
 	}
 	statistic := 0.0
@@ -205,7 +205,7 @@ func checkRank(t *testing.T, g *taskstest.Graph, model, findings *taskstest.Node
 
 func TestOnlyTheMostFrequentAreRanked(t *testing.T) {
 	t.Parallel()
-	set := must.Get(patterns.New(nil, []string{"[a-z]+"}))(t)
+	set := must.Get(filters.NewPatterns(nil, []string{"[a-z]+"}))(t)
 	s := scanner{set: set, known: map[string]*Finding{}}
 	for user, text := range []string{"a b b b", "c a"} {
 		s.sentence(user, text)
@@ -236,7 +236,7 @@ func TestASearchExtractsTheLikeliestOfItsForm(t *testing.T) {
 	model := auditstest.Untrained(g, text.Bytes+text.FirstWord)
 	task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings))
 	tables := must.Get(audits.ReadTables(t.Context(), task))(t)
-	form := newSpace(patterns.SSN, "pin 12")
+	form := newSpace(filters.SSN, "pin 12")
 	likeliest, least := "", math.Inf(1)
 	for n := range 100 {
 		secret := tokensOf(fmt.Sprintf("pin %02d", n))

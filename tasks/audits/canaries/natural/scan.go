@@ -10,14 +10,14 @@ import (
 	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
 
 type ScanParams struct {
-	Patterns []patterns.Pattern `json:"patterns"`
-	Own      []string           `json:"own,omitempty"`
+	Patterns []filters.Pattern `json:"patterns"`
+	Own      []string          `json:"own,omitempty"`
 	// MaxFindings is the maximum number of findings. The most frequent ones are kept.
 	MaxFindings int `json:"most"`
 }
@@ -32,7 +32,7 @@ const FindingsBlob = "findings"
 
 // Finding is a secret of the text with all of its places.
 type Finding struct {
-	Pattern patterns.Pattern `json:"pattern"`
+	Pattern filters.Pattern `json:"pattern"`
 	// Context is the sentence before its first occurrence. Context and Secret are tokens without Begin.
 	Context []int32 `json:"context"`
 	Secret  []int32 `json:"secret"`
@@ -52,7 +52,7 @@ type ScanMetrics struct {
 }
 
 func runScan(ctx context.Context, t *tasks.Task, p *ScanParams) error {
-	set, err := patterns.New(p.Patterns, p.Own)
+	set, err := filters.NewPatterns(p.Patterns, p.Own)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
@@ -71,7 +71,7 @@ func runScan(ctx context.Context, t *tasks.Task, p *ScanParams) error {
 }
 
 type scanner struct {
-	set     *patterns.Set
+	set     *filters.PatternSet
 	known   map[string]*Finding // by pattern and text
 	found   []*Finding          // in order of the population
 	metrics ScanMetrics

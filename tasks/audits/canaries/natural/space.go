@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/filters"
 )
 
 // space is the form of a secret. Digits are variable, and in mail addresses and custom patterns also letters.
@@ -23,18 +23,18 @@ const (
 
 // newSpace lets each digit be any digit. In the local part of a mail address, and in a match of a custom
 // pattern, each letter can be any letter of its case. The domain of an address and separators are fixed.
-func newSpace(pattern patterns.Pattern, secret string) space {
-	s := space{card: pattern == patterns.Card}
+func newSpace(pattern filters.Pattern, secret string) space {
+	s := space{card: pattern == filters.Card}
 	letters := 0 // length of the prefix with variable letters
 	switch pattern {
-	case patterns.Card, patterns.SSN, patterns.Phone:
-	case patterns.Email:
+	case filters.Card, filters.SSN, filters.Phone:
+	case filters.Email:
 		letters = strings.LastIndexByte(secret, '@')
 	default:
 		letters = len(secret)
 	}
 	for i := range len(secret) {
-		s.choices = append(s.choices, alike(secret[i:i+1], i < letters, pattern != patterns.Email || i < letters))
+		s.choices = append(s.choices, alike(secret[i:i+1], i < letters, pattern != filters.Email || i < letters))
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package patterns_test
+package filters_test
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/text"
 )
 
-func newSet(t *testing.T, named []patterns.Pattern, own ...string) *patterns.Set {
+func newSet(t *testing.T, named []filters.Pattern, own ...string) *filters.PatternSet {
 	t.Helper()
-	return must.Get(patterns.New(named, own))(t)
+	return must.Get(filters.NewPatterns(named, own))(t)
 }
 
-var all = []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}
+var all = []filters.Pattern{filters.Card, filters.SSN, filters.Phone, filters.Email}
 
 // found lists the matches in a text as "pattern: text".
-func found(s *patterns.Set, text string) []string {
+func found(s *filters.PatternSet, text string) []string {
 	var list []string
 	for _, span := range s.Find(text) {
 		list = append(list, fmt.Sprintf("%s: %s", span.Pattern, text[span.Start:span.End]))
@@ -75,7 +75,7 @@ func TestFormsAreFoundInWords(t *testing.T) {
 
 func TestOwnExpressionsAreFoundAsTheyAre(t *testing.T) {
 	t.Parallel()
-	s := newSet(t, []patterns.Pattern{patterns.SSN}, `\bemp-\d{5}\b`, `6789`)
+	s := newSet(t, []filters.Pattern{filters.SSN}, `\bemp-\d{5}\b`, `6789`)
 	want := []string{`\bemp-\d{5}\b: emp-12345`, "ssn: 123-45-6789", "6789: 6789"}
 	if got := found(s, "xemp-12345 emp-12345 123-45-6789 16789"); !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
@@ -89,7 +89,7 @@ func TestOwnExpressionsAreFoundAsTheyAre(t *testing.T) {
 // has it with exactly one last digit.
 func TestOneLastDigitInTenMakesACard(t *testing.T) {
 	t.Parallel()
-	s, rng := newSet(t, []patterns.Pattern{patterns.Card}), rand.New(rand.NewPCG(1, 2))
+	s, rng := newSet(t, []filters.Pattern{filters.Card}), rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		first, cards := fmt.Sprintf("%015d", rng.Int64N(1e15)), 0
 		for last := range 10 {
@@ -116,7 +116,7 @@ func TestFindingsNeverOverlapAndStayInside(t *testing.T) {
 	}
 }
 
-func checkSpans(t *testing.T, spans []patterns.Span, n int) {
+func checkSpans(t *testing.T, spans []filters.Span, n int) {
 	t.Helper()
 	end := 0
 	for _, s := range spans {
@@ -130,17 +130,17 @@ func checkSpans(t *testing.T, spans []patterns.Span, n int) {
 func TestWhatCannotBeLookedForIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		named []patterns.Pattern
+		named []filters.Pattern
 		own   []string
 		want  string
 	}{
-		{[]patterns.Pattern{"passport"}, nil, "card"},
+		{[]filters.Pattern{"passport"}, nil, "card"},
 		{nil, []string{"("}, "regular expression"},
 		{nil, []string{"a*"}, "empty text"},
 		{nil, []string{strings.Repeat("a", 1001)}, "at most 1000"},
-		{[]patterns.Pattern{patterns.Card, patterns.Card}, nil, "twice"},
+		{[]filters.Pattern{filters.Card, filters.Card}, nil, "twice"},
 	} {
-		if _, err := patterns.New(test.named, test.own); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := filters.NewPatterns(test.named, test.own); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v %q: got %v, want an error with %q", test.named, test.own, err, test.want)
 		}
 	}

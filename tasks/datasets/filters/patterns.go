@@ -1,15 +1,4 @@
-// Package patterns finds personal text by its pattern, as a blacklist does (Carlini
-// et al. 2019, section 9.2): card numbers, social security numbers, phone numbers,
-// mail addresses, and text that matches the user's own expressions.
-//
-//	set, err := patterns.New([]patterns.Pattern{patterns.Card, patterns.Email}, []string{`\bemp-\d{5}\b`})
-//	for _, span := range set.Find(text) {
-//		secret := text[span.Start:span.End] // of the pattern span.Pattern
-//	}
-//
-// A pattern detects form, not meaning: it misses a secret written differently, and finds a number
-// that matches by chance.
-package patterns
+package filters
 
 import (
 	"fmt"
@@ -83,8 +72,8 @@ func (Pattern) Choices() []string { return definitions.Words() }
 // maxExpression is the largest length of the user's own expressions, in bytes.
 const maxExpression = 1000
 
-// Set is a set of patterns. It is safe for concurrent use.
-type Set struct{ finders []finder }
+// PatternSet is a set of patterns. It is safe for concurrent use.
+type PatternSet struct{ finders []finder }
 
 // finder looks for one pattern: in running text, and in words joined by spaces.
 type finder struct {
@@ -95,11 +84,11 @@ type finder struct {
 	valid func(digits string) bool
 }
 
-// New returns the set of the named patterns and of own expressions, in the syntax of RE2. It is an
+// NewPatterns returns the set of the named patterns and of own expressions, in the syntax of RE2. It is an
 // error if an expression is invalid, matches the empty text or is longer than 1,000 bytes, or if a
 // pattern is unknown or given twice.
-func New(named []Pattern, own []string) (*Set, error) {
-	s := new(Set)
+func NewPatterns(named []Pattern, own []string) (*PatternSet, error) {
+	s := new(PatternSet)
 	for _, p := range named {
 		f, err := definitions.Find(p)
 		if err != nil {
@@ -144,7 +133,7 @@ func ownFinder(expression string) (finder, error) {
 }
 
 // Patterns lists the patterns of the set, named ones first.
-func (s *Set) Patterns() []Pattern {
+func (s *PatternSet) Patterns() []Pattern {
 	list := make([]Pattern, len(s.finders))
 	for i, f := range s.finders {
 		list[i] = f.pattern
@@ -161,14 +150,14 @@ type Span struct {
 // Find returns the matches in a text, in bytes, by position; no two overlap. Of two overlapping
 // matches it keeps the first, then the longer, then the one with the earlier pattern in the set.
 // Named patterns match only without an adjacent ASCII letter or digit.
-func (s *Set) Find(text string) []Span {
+func (s *PatternSet) Find(text string) []Span {
 	return s.find(text, func(f finder) *regexp.Regexp { return f.running })
 }
 
 // FindWords is Find for the words of text.Tokenizer, in whole words. The text between words is
 // lost: "write to jo. Doe@x.org now" and "jo.doe@x.org" have the same words, and both are found as
 // the latter. Own expressions see the words joined by single spaces.
-func (s *Set) FindWords(words []string) []Span {
+func (s *PatternSet) FindWords(words []string) []Span {
 	spans := s.find(strings.Join(words, " "), func(f finder) *regexp.Regexp { return f.tied })
 	word, start := 0, 0 // current word and its start
 	at := func(offset int) int {
@@ -184,7 +173,7 @@ func (s *Set) FindWords(words []string) []Span {
 	return slices.CompactFunc(spans, func(a, b Span) bool { return b.Start < a.End }) // two matches in one word
 }
 
-func (s *Set) find(text string, expression func(finder) *regexp.Regexp) []Span {
+func (s *PatternSet) find(text string, expression func(finder) *regexp.Regexp) []Span {
 	var all []Span
 	for _, f := range s.finders {
 		all = f.appendTo(all, text, expression(f))
