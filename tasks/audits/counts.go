@@ -9,7 +9,7 @@ import (
 
 // CountOf describes the number of inserted canaries that an audit with an Outcome O finds memorized.
 type CountOf[O any] struct {
-	// Measure has no Of and Scale. A limit on the number has its Name, too, and Among is the measure of all
+	// Measure has no Of, Scale and Better: fewer are better. A limit on the number has its Name, too, and Among is the measure of all
 	// inserted canaries.
 	Measure
 	// Doc documents the limit.
@@ -26,7 +26,7 @@ type CountOf[O any] struct {
 // Measures returns the measure of the number, and that of all inserted canaries.
 func (c *CountOf[O]) Measures() []Measure {
 	counted := c.Measure
-	counted.Of, counted.Scale = Of(func(v *O) int { count, _ := c.Counted(v); return count }), Plain
+	counted.Of, counted.Scale, counted.Better = Of(func(v *O) int { count, _ := c.Counted(v); return count }), Plain, Lower
 	return []Measure{counted, {Name: c.Among, Of: Of(func(v *O) int { _, total := c.Counted(v); return total })}}
 }
 

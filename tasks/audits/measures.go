@@ -38,6 +38,9 @@ type Measure struct {
 	Digits int
 	// Min and Max bound the number: intervals end there. If Max is 0, the scale sets it.
 	Min, Max float64
+	// Better is the direction of better numbers; empty if there is none. Rows of replicates are compared by measures
+	// of utility, and among rows of equal utility the first other measure with a direction decides.
+	Better Direction
 	// If the number counts canaries, Among names the measure of the possible count, and Canary the paired
 	// measure of their outcomes that it counts.
 	Among, Canary string
@@ -72,6 +75,19 @@ const (
 	Percent Scale = "percent" // a share in [0, 1], printed in percent
 	Plain   Scale = "plain"
 )
+
+// Direction is the direction in which numbers are better.
+type Direction string
+
+const (
+	Higher Direction = "higher"
+	Lower  Direction = "lower"
+)
+
+// Than reports whether one number is better than another.
+func (d Direction) Than(one, other numbers.Float) bool {
+	return d == Higher && one > other || d == Lower && one < other
+}
 
 // Range returns the smallest and the largest value that the number can have.
 func (m *Measure) Range() (least, most float64) {

@@ -5,9 +5,11 @@ import (
 	"math"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/workflows/experiment"
 )
@@ -31,9 +33,6 @@ type Best struct {
 	column tableColumn
 	rows   map[string]*viewRow // by name
 }
-
-// membershipAUC decides in runs that do not count canaries.
-const membershipAUC = "membership_auc"
 
 // newBest chooses a row; it returns nil if no two rows with several seeds have equal utility.
 func newBest(rows []*viewRow) *Best {
@@ -62,10 +61,7 @@ func repeated(row *viewRow, measure string) bool { return row.Measures[measure].
 func topUtility(rows []*viewRow) (measure string, top *viewRow) {
 	for _, u := range utilities {
 		for _, row := range rows {
-			if !repeated(row, u.measure) {
-				continue
-			}
-			if top == nil || (row.Measures[u.measure].Mean > top.Measures[u.measure].Mean) != u.share {
+			if repeated(row, u.measure) && (top == nil || betterOf(u.measure).Than(row.Measures[u.measure].Mean, top.Measures[u.measure].Mean)) {
 				top = row
 			}
 		}
@@ -76,22 +72,27 @@ func topUtility(rows []*viewRow) (measure string, top *viewRow) {
 	return "", nil
 }
 
-// decide chooses the row by the first measure that all candidates have. It returns false if there
-// is no such measure.
+// betterOf is the direction of a measure.
+func betterOf(measure string) audits.Direction {
+	return lists.Find(measures(), func(c *tableColumn) bool { return c.Name == measure }).Better
+}
+
+// decide chooses the row by the first measure with a direction, except those of utility, that all candidates
+// have. It returns false if there is no such measure.
 func (b *Best) decide() bool {
 	for _, m := range measures() {
-		if (m.Among == "" && m.Name != membershipAUC) || !b.all(m.Name) {
+		if m.Better == "" || all.Audits()[m.place].Utility != nil || !b.all(m.Name) {
 			continue
 		}
 		b.Measure, b.column = m.Name, m
-		var least *viewRow
+		var best *viewRow
 		for _, name := range b.Among {
-			if row := b.rows[name]; least == nil || row.Measures[m.Name].Mean < least.Measures[m.Name].Mean {
-				least = row
+			if row := b.rows[name]; best == nil || m.Better.Than(row.Measures[m.Name].Mean, best.Measures[m.Name].Mean) {
+				best = row
 			}
 		}
-		b.Row, b.Label = least.Name, least.Label
-		b.compare(least)
+		b.Row, b.Label = best.Name, best.Label
+		b.compare(best)
 		return true
 	}
 	return false

@@ -29,7 +29,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 var measures = slices.Concat(slices.Insert(extractable.Measures(), 1, audits.Measure{
 	Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
-	Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
+	Header: "greedy", Scale: audits.Plain, Better: audits.Lower, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
 }), audits.Columns[Outcome]("probabilistic_", "queries", "chance", "temperature"), []audits.Measure{
 	{Name: "probabilistic_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 }, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest }))

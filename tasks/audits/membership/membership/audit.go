@@ -35,7 +35,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures: slices.Concat(audits.Within((*Outcome).measured,
 		audits.Columns[Outcome]("membership_", "members", "sharers", "held_out", "references")...,
 	), audits.Within(members(Loss),
-		audits.Measure{Name: "membership_auc", Of: auc, Header: "member AUC %", Scale: audits.Percent, Digits: 1},
+		audits.Measure{Name: "membership_auc", Of: auc, Header: "member AUC %", Scale: audits.Percent, Digits: 1, Better: audits.Lower},
 		audits.Measure{Name: "membership_tpr_1", Of: truePositives(0), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1},
 		audits.Measure{Name: "membership_tpr_01", Of: truePositives(1)},
 	), audits.Within(func(v *Outcome) *Group { return v.of(Loss).Sharers },
