@@ -88,6 +88,12 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 		gruBackward: func(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32) {
 			call("gruBackward", nil, gates, candidate, previous, dOutput, dCell, dGates, dCandidate)
 		},
+		maxPool: func(count, channels, below int, x, y []float32) { call("maxPool", nil, count, channels, below, x, y) },
+		maxPoolBackward: func(count, channels, below int, x, dy, dx []float32) {
+			call("maxPoolBackward", nil, count, channels, below, x, dy, dx)
+		},
+		sumRows: func(rows int, dst, x []float32) { call("sumRows", nil, rows, dst, x) },
+		rectify: func(alpha float32, x, y []float32) { call("rectify", nil, alpha, x, y) },
 		chaCha8: func(rows, state []uint32) { call("chaCha8", nil, rows, state) },
 		peak:    func(rounds int) (r int) { call("peak", &r, rounds); return r },
 	}

@@ -64,6 +64,8 @@ func gruCandidateAVX2(dst []float32, r []float32, x []float32)
 
 func gruCellAVX2(dst []float32, u []float32, x []float32, z []float32)
 
+func rectifyAVX2(alpha float32, x []float32, y []float32)
+
 func mulAddAVX2(dst []float32, v []float32, w []float32, x []float32, y []float32)
 
 func cifgBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
@@ -79,6 +81,12 @@ func mulTanhAVX2(dst []float32, x []float32)
 func cifgRoughDotAVX2(input []float32, recurrent []float32, previous []float32, x []float32, y []float32, ahead []float32, later []float32) float32
 
 func roundedTileAVX2(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
+
+func maxPoolAVX2(count int, channels int, below int, x []float32, y []float32)
+
+func maxPoolBackwardAVX2(count int, channels int, below int, x []float32, dy []float32, dx []float32)
+
+func sumRowsAVX2(rows int, dst []float32, x []float32)
 
 func chaCha8AVX2(rows []uint32, state []uint32)
 
@@ -170,6 +178,8 @@ func gruCandidateAVX512(dst []float32, r []float32, x []float32)
 
 func gruCellAVX512(dst []float32, u []float32, x []float32, z []float32)
 
+func rectifyAVX512(alpha float32, x []float32, y []float32)
+
 func mulAddAVX512(dst []float32, v []float32, w []float32, x []float32, y []float32)
 
 func cifgBackwardAVX512(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
@@ -185,6 +195,12 @@ func mulTanhAVX512(dst []float32, x []float32)
 func cifgRoughDotAVX512(input []float32, recurrent []float32, previous []float32, x []float32, y []float32, ahead []float32, later []float32) float32
 
 func roundedTileAVX512(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
+
+func maxPoolAVX512(count int, channels int, below int, x []float32, y []float32)
+
+func maxPoolBackwardAVX512(count int, channels int, below int, x []float32, dy []float32, dx []float32)
+
+func sumRowsAVX512(rows int, dst []float32, x []float32)
 
 func chaCha8AVX512(rows []uint32, state []uint32)
 

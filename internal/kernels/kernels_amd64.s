@@ -4644,6 +4644,75 @@ done:
 	VZEROUPPER
 	RET
 
+// func rectifyAVX2(alpha float32, x []float32, y []float32)
+// Requires: AVX, AVX2
+TEXT ·rectifyAVX2(SB), NOSPLIT, $0-56
+	MOVQ         x_len+16(FP), AX
+	XORQ         CX, CX
+	VBROADCASTSS alpha+0(FP), Y0
+	SUBQ         $0x10, AX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	MOVQ      x_base+8(FP), DX
+	VMOVUPS   (DX)(CX*1), Y1
+	VMOVUPS   32(DX)(CX*1), Y2
+	MOVQ      y_base+32(FP), DX
+	VMOVUPS   (DX)(CX*1), Y3
+	VMOVUPS   32(DX)(CX*1), Y4
+	VMOVUPS   minus_1_bits<>+0(SB), Y6
+	VPADDD    Y6, Y3, Y5
+	VPADDD    Y6, Y4, Y6
+	VPOR      Y5, Y3, Y3
+	VPOR      Y6, Y4, Y4
+	VMOVUPS   Y0, Y5
+	VMOVUPS   Y0, Y6
+	VMOVUPS   one<>+0(SB), Y7
+	VBLENDVPS Y3, Y5, Y7, Y5
+	VBLENDVPS Y4, Y6, Y7, Y6
+	VMULPS    Y5, Y1, Y1
+	VMULPS    Y6, Y2, Y2
+	MOVQ      x_base+8(FP), DX
+	VMOVUPS   Y1, (DX)(CX*1)
+	VMOVUPS   Y2, 32(DX)(CX*1)
+	ADDQ      $0x00000040, CX
+	SUBQ      $0x10, AX
+	JGE       whole
+
+rest:
+	ADDQ       $0x10, AX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), DX
+	NEGQ       AX
+	VMOVUPS    64(DX)(AX*4), Y1
+	VMOVUPS    96(DX)(AX*4), Y2
+	MOVQ       x_base+8(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y1, Y3
+	VMASKMOVPS 32(AX)(CX*1), Y2, Y4
+	MOVQ       y_base+32(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y1, Y5
+	VMASKMOVPS 32(AX)(CX*1), Y2, Y6
+	VMOVUPS    minus_1_bits<>+0(SB), Y8
+	VPADDD     Y8, Y5, Y7
+	VPADDD     Y8, Y6, Y8
+	VPOR       Y7, Y5, Y5
+	VPOR       Y8, Y6, Y6
+	VMOVUPS    Y0, Y7
+	VMOVUPS    Y0, Y0
+	VMOVUPS    one<>+0(SB), Y8
+	VBLENDVPS  Y5, Y7, Y8, Y7
+	VBLENDVPS  Y6, Y0, Y8, Y0
+	VMULPS     Y7, Y3, Y3
+	VMULPS     Y0, Y4, Y4
+	MOVQ       x_base+8(FP), AX
+	VMASKMOVPS Y3, Y1, (AX)(CX*1)
+	VMASKMOVPS Y4, Y2, 32(AX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func mulAddAVX2(dst []float32, v []float32, w []float32, x []float32, y []float32)
 // Requires: AVX, FMA3
 TEXT ·mulAddAVX2(SB), NOSPLIT, $0-120
@@ -5895,6 +5964,279 @@ product:
 	ADDQ         $0x40, SI
 	DECQ         AX
 	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func maxPoolAVX2(count int, channels int, below int, x []float32, y []float32)
+// Requires: AVX, AVX2
+TEXT ·maxPoolAVX2(SB), NOSPLIT, $0-72
+	MOVQ x_base+24(FP), AX
+	MOVQ y_base+48(FP), CX
+	MOVQ count+0(FP), DX
+	MOVQ channels+8(FP), BX
+	SHLQ $0x02, BX
+
+square:
+	MOVQ    channels+8(FP), SI
+	XORQ    DI, DI
+	MOVQ    BX, R8
+	MOVQ    below+16(FP), R9
+	SHLQ    $0x02, R9
+	LEAQ    (R9)(BX*1), R10
+	SUBQ    $0x08, SI
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VMOVUPS (AX)(DI*1), Y0
+	VPSRAD  $0x1f, Y0, Y1
+	VPSRLD  $0x01, Y1, Y1
+	VPXOR   Y0, Y1, Y1
+	VMOVUPS (AX)(R8*1), Y0
+	VPSRAD  $0x1f, Y0, Y2
+	VPSRLD  $0x01, Y2, Y2
+	VPXOR   Y0, Y2, Y2
+	VMOVUPS (AX)(R9*1), Y0
+	VPSRAD  $0x1f, Y0, Y3
+	VPSRLD  $0x01, Y3, Y3
+	VPXOR   Y0, Y3, Y3
+	VMOVUPS (AX)(R10*1), Y0
+	VPSRAD  $0x1f, Y0, Y4
+	VPSRLD  $0x01, Y4, Y4
+	VPXOR   Y0, Y4, Y4
+	VPMAXSD Y1, Y2, Y0
+	VPMAXSD Y3, Y0, Y0
+	VPMAXSD Y4, Y0, Y0
+	VPSRAD  $0x1f, Y0, Y1
+	VPSRLD  $0x01, Y1, Y1
+	VPXOR   Y0, Y1, Y1
+	VMOVUPS Y1, (CX)(DI*1)
+	ADDQ    $0x00000020, DI
+	ADDQ    $0x00000020, R8
+	ADDQ    $0x00000020, R9
+	ADDQ    $0x00000020, R10
+	SUBQ    $0x08, SI
+	JGE     whole
+
+rest:
+	ADDQ       $0x08, SI
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), R11
+	NEGQ       SI
+	VMOVUPS    64(R11)(SI*4), Y0
+	VMASKMOVPS (AX)(DI*1), Y0, Y1
+	VPSRAD     $0x1f, Y1, Y2
+	VPSRLD     $0x01, Y2, Y2
+	VPXOR      Y1, Y2, Y2
+	VMASKMOVPS (AX)(R8*1), Y0, Y1
+	VPSRAD     $0x1f, Y1, Y3
+	VPSRLD     $0x01, Y3, Y3
+	VPXOR      Y1, Y3, Y3
+	VMASKMOVPS (AX)(R9*1), Y0, Y1
+	VPSRAD     $0x1f, Y1, Y4
+	VPSRLD     $0x01, Y4, Y4
+	VPXOR      Y1, Y4, Y4
+	VMASKMOVPS (AX)(R10*1), Y0, Y1
+	VPSRAD     $0x1f, Y1, Y5
+	VPSRLD     $0x01, Y5, Y5
+	VPXOR      Y1, Y5, Y5
+	VPMAXSD    Y2, Y3, Y1
+	VPMAXSD    Y4, Y1, Y1
+	VPMAXSD    Y5, Y1, Y1
+	VPSRAD     $0x1f, Y1, Y2
+	VPSRLD     $0x01, Y2, Y2
+	VPXOR      Y1, Y2, Y2
+	VMASKMOVPS Y2, Y0, (CX)(DI*1)
+
+done:
+	LEAQ (AX)(BX*2), AX
+	ADDQ BX, CX
+	DECQ DX
+	JNZ  square
+	VZEROUPPER
+	RET
+
+// func maxPoolBackwardAVX2(count int, channels int, below int, x []float32, dy []float32, dx []float32)
+// Requires: AVX, AVX2
+TEXT ·maxPoolBackwardAVX2(SB), NOSPLIT, $0-96
+	MOVQ    x_base+24(FP), AX
+	MOVQ    dy_base+48(FP), CX
+	MOVQ    dx_base+72(FP), DX
+	VMOVUPS zero<>+0(SB), Y0
+	MOVQ    count+0(FP), BX
+	MOVQ    channels+8(FP), SI
+	SHLQ    $0x02, SI
+
+square:
+	MOVQ    channels+8(FP), DI
+	XORQ    R8, R8
+	MOVQ    SI, R9
+	MOVQ    below+16(FP), R10
+	SHLQ    $0x02, R10
+	LEAQ    (R10)(SI*1), R11
+	SUBQ    $0x08, DI
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VMOVUPS   (AX)(R8*1), Y1
+	VPSRAD    $0x1f, Y1, Y2
+	VPSRLD    $0x01, Y2, Y2
+	VPXOR     Y1, Y2, Y2
+	VMOVUPS   (AX)(R9*1), Y1
+	VPSRAD    $0x1f, Y1, Y3
+	VPSRLD    $0x01, Y3, Y3
+	VPXOR     Y1, Y3, Y3
+	VMOVUPS   (AX)(R10*1), Y1
+	VPSRAD    $0x1f, Y1, Y4
+	VPSRLD    $0x01, Y4, Y4
+	VPXOR     Y1, Y4, Y4
+	VMOVUPS   (AX)(R11*1), Y1
+	VPSRAD    $0x1f, Y1, Y5
+	VPSRLD    $0x01, Y5, Y5
+	VPXOR     Y1, Y5, Y5
+	VPMAXSD   Y2, Y3, Y1
+	VPMAXSD   Y4, Y1, Y1
+	VPMAXSD   Y5, Y1, Y1
+	VMOVUPS   (CX)(R8*1), Y5
+	VPXOR     Y1, Y2, Y2
+	VPSUBD    Y2, Y0, Y6
+	VPOR      Y6, Y2, Y2
+	VBLENDVPS Y2, Y0, Y5, Y6
+	VMOVUPS   Y6, (DX)(R8*1)
+	VBLENDVPS Y2, Y5, Y0, Y5
+	VPXOR     Y1, Y3, Y3
+	VPSUBD    Y3, Y0, Y2
+	VPOR      Y2, Y3, Y3
+	VBLENDVPS Y3, Y0, Y5, Y2
+	VMOVUPS   Y2, (DX)(R9*1)
+	VBLENDVPS Y3, Y5, Y0, Y5
+	VPXOR     Y1, Y4, Y4
+	VPSUBD    Y4, Y0, Y1
+	VPOR      Y1, Y4, Y4
+	VBLENDVPS Y4, Y0, Y5, Y1
+	VMOVUPS   Y1, (DX)(R10*1)
+	VBLENDVPS Y4, Y5, Y0, Y5
+	VMOVUPS   Y5, (DX)(R11*1)
+	ADDQ      $0x00000020, R8
+	ADDQ      $0x00000020, R9
+	ADDQ      $0x00000020, R10
+	ADDQ      $0x00000020, R11
+	SUBQ      $0x08, DI
+	JGE       whole
+
+rest:
+	ADDQ       $0x08, DI
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), R12
+	NEGQ       DI
+	VMOVUPS    64(R12)(DI*4), Y1
+	VMASKMOVPS (AX)(R8*1), Y1, Y2
+	VPSRAD     $0x1f, Y2, Y3
+	VPSRLD     $0x01, Y3, Y3
+	VPXOR      Y2, Y3, Y3
+	VMASKMOVPS (AX)(R9*1), Y1, Y2
+	VPSRAD     $0x1f, Y2, Y4
+	VPSRLD     $0x01, Y4, Y4
+	VPXOR      Y2, Y4, Y4
+	VMASKMOVPS (AX)(R10*1), Y1, Y2
+	VPSRAD     $0x1f, Y2, Y5
+	VPSRLD     $0x01, Y5, Y5
+	VPXOR      Y2, Y5, Y5
+	VMASKMOVPS (AX)(R11*1), Y1, Y2
+	VPSRAD     $0x1f, Y2, Y6
+	VPSRLD     $0x01, Y6, Y6
+	VPXOR      Y2, Y6, Y6
+	VPMAXSD    Y3, Y4, Y2
+	VPMAXSD    Y5, Y2, Y2
+	VPMAXSD    Y6, Y2, Y2
+	VMASKMOVPS (CX)(R8*1), Y1, Y6
+	VPXOR      Y2, Y3, Y3
+	VPSUBD     Y3, Y0, Y7
+	VPOR       Y7, Y3, Y3
+	VBLENDVPS  Y3, Y0, Y6, Y7
+	VMASKMOVPS Y7, Y1, (DX)(R8*1)
+	VBLENDVPS  Y3, Y6, Y0, Y6
+	VPXOR      Y2, Y4, Y4
+	VPSUBD     Y4, Y0, Y3
+	VPOR       Y3, Y4, Y4
+	VBLENDVPS  Y4, Y0, Y6, Y3
+	VMASKMOVPS Y3, Y1, (DX)(R9*1)
+	VBLENDVPS  Y4, Y6, Y0, Y6
+	VPXOR      Y2, Y5, Y5
+	VPSUBD     Y5, Y0, Y2
+	VPOR       Y2, Y5, Y5
+	VBLENDVPS  Y5, Y0, Y6, Y2
+	VMASKMOVPS Y2, Y1, (DX)(R10*1)
+	VBLENDVPS  Y5, Y6, Y0, Y6
+	VMASKMOVPS Y6, Y1, (DX)(R11*1)
+
+done:
+	LEAQ (AX)(SI*2), AX
+	LEAQ (DX)(SI*2), DX
+	ADDQ SI, CX
+	DECQ BX
+	JNZ  square
+	VZEROUPPER
+	RET
+
+// func sumRowsAVX2(rows int, dst []float32, x []float32)
+// Requires: AVX, AVX2
+TEXT ·sumRowsAVX2(SB), NOSPLIT, $0-56
+	MOVQ    dst_base+8(FP), AX
+	MOVQ    x_base+32(FP), CX
+	MOVQ    dst_len+16(FP), DX
+	XORQ    BX, BX
+	MOVQ    dst_len+16(FP), SI
+	SHLQ    $0x02, SI
+	SUBQ    $0x10, DX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  CX, R8
+	MOVQ  rows+0(FP), DI
+
+row:
+	VMOVUPS (R8)(BX*1), Y2
+	VMOVUPS 32(R8)(BX*1), Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	ADDQ    SI, R8
+	DECQ    DI
+	JNZ     row
+	VMOVUPS Y0, (AX)(BX*1)
+	VMOVUPS Y1, 32(AX)(BX*1)
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x10, DX
+	JGE     whole
+
+rest:
+	ADDQ    $0x10, DX
+	JZ      done
+	LEAQ    tail_mask<>+0(SB), DI
+	NEGQ    DX
+	VMOVUPS 64(DI)(DX*4), Y0
+	VMOVUPS 96(DI)(DX*4), Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	MOVQ    CX, R8
+	MOVQ    rows+0(FP), DI
+
+last_row:
+	VMASKMOVPS (R8)(BX*1), Y0, Y4
+	VMASKMOVPS 32(R8)(BX*1), Y1, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	ADDQ       SI, R8
+	DECQ       DI
+	JNZ        last_row
+	VMASKMOVPS Y2, Y0, (AX)(BX*1)
+	VMASKMOVPS Y3, Y1, 32(AX)(BX*1)
+
+done:
 	VZEROUPPER
 	RET
 
@@ -15688,6 +16030,81 @@ done:
 	VZEROUPPER
 	RET
 
+// func rectifyAVX512(alpha float32, x []float32, y []float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rectifyAVX512(SB), NOSPLIT, $0-56
+	MOVQ         x_len+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS alpha+0(FP), Z0
+	SUBQ         $0x20, CX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	MOVQ         x_base+8(FP), DX
+	VMOVUPS      (DX)(AX*1), Z1
+	VMOVUPS      64(DX)(AX*1), Z2
+	MOVQ         y_base+32(FP), DX
+	VMOVUPS      (DX)(AX*1), Z3
+	VMOVUPS      64(DX)(AX*1), Z4
+	VBROADCASTSS minus_1_bits<>+0(SB), Z6
+	VPADDD       Z6, Z3, Z5
+	VPADDD       Z6, Z4, Z6
+	VPORD        Z5, Z3, Z3
+	VPORD        Z6, Z4, Z4
+	VMOVUPS      Z0, Z5
+	VMOVUPS      Z0, Z6
+	VPMOVD2M     Z3, K1
+	VPMOVD2M     Z4, K2
+	VBROADCASTSS one<>+0(SB), Z3
+	VBLENDMPS    Z5, Z3, K1, Z5
+	VBLENDMPS    Z6, Z3, K2, Z6
+	VMULPS       Z5, Z1, Z1
+	VMULPS       Z6, Z2, Z2
+	MOVQ         x_base+8(FP), DX
+	VMOVUPS      Z1, (DX)(AX*1)
+	VMOVUPS      Z2, 64(DX)(AX*1)
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x20, CX
+	JGE          whole
+
+rest:
+	ADDQ         $0x20, CX
+	JZ           done
+	MOVQ         $0x00000001, DX
+	SHLQ         CL, DX
+	DECQ         DX
+	KMOVW        DX, K1
+	SHRQ         $0x10, DX
+	KMOVW        DX, K2
+	MOVQ         x_base+8(FP), CX
+	VMOVUPS.Z    (CX)(AX*1), K1, Z1
+	VMOVUPS.Z    64(CX)(AX*1), K2, Z2
+	MOVQ         y_base+32(FP), CX
+	VMOVUPS.Z    (CX)(AX*1), K1, Z3
+	VMOVUPS.Z    64(CX)(AX*1), K2, Z4
+	VBROADCASTSS minus_1_bits<>+0(SB), Z6
+	VPADDD       Z6, Z3, Z5
+	VPADDD       Z6, Z4, Z6
+	VPORD        Z5, Z3, Z3
+	VPORD        Z6, Z4, Z4
+	VMOVUPS      Z0, Z5
+	VMOVUPS      Z0, Z0
+	VPMOVD2M     Z3, K3
+	VPMOVD2M     Z4, K4
+	VBROADCASTSS one<>+0(SB), Z3
+	VBLENDMPS    Z5, Z3, K3, Z5
+	VBLENDMPS    Z0, Z3, K4, Z0
+	VMULPS       Z5, Z1, Z1
+	VMULPS       Z0, Z2, Z2
+	MOVQ         x_base+8(FP), CX
+	VMOVUPS      Z1, K1, (CX)(AX*1)
+	VMOVUPS      Z2, K2, 64(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func mulAddAVX512(dst []float32, v []float32, w []float32, x []float32, y []float32)
 // Requires: AVX, AVX512F
 TEXT ·mulAddAVX512(SB), NOSPLIT, $0-120
@@ -16847,6 +17264,443 @@ product:
 	VZEROUPPER
 	RET
 
+// func maxPoolAVX512(count int, channels int, below int, x []float32, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·maxPoolAVX512(SB), NOSPLIT, $0-72
+	MOVQ x_base+24(FP), AX
+	MOVQ y_base+48(FP), DX
+	MOVQ count+0(FP), BX
+	MOVQ channels+8(FP), SI
+	SHLQ $0x02, SI
+
+square:
+	MOVQ    channels+8(FP), CX
+	XORQ    DI, DI
+	MOVQ    SI, R8
+	MOVQ    below+16(FP), R9
+	SHLQ    $0x02, R9
+	LEAQ    (R9)(SI*1), R10
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VMOVUPS (AX)(DI*1), Z0
+	VMOVUPS 64(AX)(DI*1), Z1
+	VPSRAD  $0x1f, Z0, Z2
+	VPSRAD  $0x1f, Z1, Z3
+	VPSRLD  $0x01, Z2, Z2
+	VPSRLD  $0x01, Z3, Z3
+	VPXORD  Z0, Z2, Z2
+	VPXORD  Z1, Z3, Z3
+	VMOVUPS (AX)(R8*1), Z0
+	VMOVUPS 64(AX)(R8*1), Z1
+	VPSRAD  $0x1f, Z0, Z4
+	VPSRAD  $0x1f, Z1, Z5
+	VPSRLD  $0x01, Z4, Z4
+	VPSRLD  $0x01, Z5, Z5
+	VPXORD  Z0, Z4, Z4
+	VPXORD  Z1, Z5, Z5
+	VMOVUPS (AX)(R9*1), Z0
+	VMOVUPS 64(AX)(R9*1), Z1
+	VPSRAD  $0x1f, Z0, Z6
+	VPSRAD  $0x1f, Z1, Z7
+	VPSRLD  $0x01, Z6, Z6
+	VPSRLD  $0x01, Z7, Z7
+	VPXORD  Z0, Z6, Z6
+	VPXORD  Z1, Z7, Z7
+	VMOVUPS (AX)(R10*1), Z0
+	VMOVUPS 64(AX)(R10*1), Z1
+	VPSRAD  $0x1f, Z0, Z8
+	VPSRAD  $0x1f, Z1, Z9
+	VPSRLD  $0x01, Z8, Z8
+	VPSRLD  $0x01, Z9, Z9
+	VPXORD  Z0, Z8, Z8
+	VPXORD  Z1, Z9, Z9
+	VPMAXSD Z2, Z4, Z0
+	VPMAXSD Z3, Z5, Z1
+	VPMAXSD Z6, Z0, Z0
+	VPMAXSD Z7, Z1, Z1
+	VPMAXSD Z8, Z0, Z0
+	VPMAXSD Z9, Z1, Z1
+	VPSRAD  $0x1f, Z0, Z2
+	VPSRAD  $0x1f, Z1, Z3
+	VPSRLD  $0x01, Z2, Z2
+	VPSRLD  $0x01, Z3, Z3
+	VPXORD  Z0, Z2, Z2
+	VPXORD  Z1, Z3, Z3
+	VMOVUPS Z2, (DX)(DI*1)
+	VMOVUPS Z3, 64(DX)(DI*1)
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R8
+	ADDQ    $0x00000080, R9
+	ADDQ    $0x00000080, R10
+	SUBQ    $0x20, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, R11
+	SHLQ      CL, R11
+	DECQ      R11
+	KMOVW     R11, K1
+	SHRQ      $0x10, R11
+	KMOVW     R11, K2
+	VMOVUPS.Z (AX)(DI*1), K1, Z0
+	VMOVUPS.Z 64(AX)(DI*1), K2, Z1
+	VPSRAD    $0x1f, Z0, Z2
+	VPSRAD    $0x1f, Z1, Z3
+	VPSRLD    $0x01, Z2, Z2
+	VPSRLD    $0x01, Z3, Z3
+	VPXORD    Z0, Z2, Z2
+	VPXORD    Z1, Z3, Z3
+	VMOVUPS.Z (AX)(R8*1), K1, Z0
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z1
+	VPSRAD    $0x1f, Z0, Z4
+	VPSRAD    $0x1f, Z1, Z5
+	VPSRLD    $0x01, Z4, Z4
+	VPSRLD    $0x01, Z5, Z5
+	VPXORD    Z0, Z4, Z4
+	VPXORD    Z1, Z5, Z5
+	VMOVUPS.Z (AX)(R9*1), K1, Z0
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z1
+	VPSRAD    $0x1f, Z0, Z6
+	VPSRAD    $0x1f, Z1, Z7
+	VPSRLD    $0x01, Z6, Z6
+	VPSRLD    $0x01, Z7, Z7
+	VPXORD    Z0, Z6, Z6
+	VPXORD    Z1, Z7, Z7
+	VMOVUPS.Z (AX)(R10*1), K1, Z0
+	VMOVUPS.Z 64(AX)(R10*1), K2, Z1
+	VPSRAD    $0x1f, Z0, Z8
+	VPSRAD    $0x1f, Z1, Z9
+	VPSRLD    $0x01, Z8, Z8
+	VPSRLD    $0x01, Z9, Z9
+	VPXORD    Z0, Z8, Z8
+	VPXORD    Z1, Z9, Z9
+	VPMAXSD   Z2, Z4, Z0
+	VPMAXSD   Z3, Z5, Z1
+	VPMAXSD   Z6, Z0, Z0
+	VPMAXSD   Z7, Z1, Z1
+	VPMAXSD   Z8, Z0, Z0
+	VPMAXSD   Z9, Z1, Z1
+	VPSRAD    $0x1f, Z0, Z2
+	VPSRAD    $0x1f, Z1, Z3
+	VPSRLD    $0x01, Z2, Z2
+	VPSRLD    $0x01, Z3, Z3
+	VPXORD    Z0, Z2, Z2
+	VPXORD    Z1, Z3, Z3
+	VMOVUPS   Z2, K1, (DX)(DI*1)
+	VMOVUPS   Z3, K2, 64(DX)(DI*1)
+
+done:
+	LEAQ (AX)(SI*2), AX
+	ADDQ SI, DX
+	DECQ BX
+	JNZ  square
+	VZEROUPPER
+	RET
+
+// func maxPoolBackwardAVX512(count int, channels int, below int, x []float32, dy []float32, dx []float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxPoolBackwardAVX512(SB), NOSPLIT, $0-96
+	MOVQ         x_base+24(FP), AX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         dx_base+72(FP), BX
+	VBROADCASTSS zero<>+0(SB), Z0
+	MOVQ         count+0(FP), SI
+	MOVQ         channels+8(FP), DI
+	SHLQ         $0x02, DI
+
+square:
+	MOVQ    channels+8(FP), CX
+	XORQ    R8, R8
+	MOVQ    DI, R9
+	MOVQ    below+16(FP), R10
+	SHLQ    $0x02, R10
+	LEAQ    (R10)(DI*1), R11
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VMOVUPS   (AX)(R8*1), Z1
+	VMOVUPS   64(AX)(R8*1), Z2
+	VPSRAD    $0x1f, Z1, Z3
+	VPSRAD    $0x1f, Z2, Z4
+	VPSRLD    $0x01, Z3, Z3
+	VPSRLD    $0x01, Z4, Z4
+	VPXORD    Z1, Z3, Z3
+	VPXORD    Z2, Z4, Z4
+	VMOVUPS   (AX)(R9*1), Z1
+	VMOVUPS   64(AX)(R9*1), Z2
+	VPSRAD    $0x1f, Z1, Z17
+	VPSRAD    $0x1f, Z2, Z18
+	VPSRLD    $0x01, Z17, Z17
+	VPSRLD    $0x01, Z18, Z18
+	VPXORD    Z1, Z17, Z17
+	VPXORD    Z2, Z18, Z18
+	VMOVUPS   (AX)(R10*1), Z1
+	VMOVUPS   64(AX)(R10*1), Z2
+	VPSRAD    $0x1f, Z1, Z19
+	VPSRAD    $0x1f, Z2, Z20
+	VPSRLD    $0x01, Z19, Z19
+	VPSRLD    $0x01, Z20, Z20
+	VPXORD    Z1, Z19, Z19
+	VPXORD    Z2, Z20, Z20
+	VMOVUPS   (AX)(R11*1), Z1
+	VMOVUPS   64(AX)(R11*1), Z2
+	VPSRAD    $0x1f, Z1, Z21
+	VPSRAD    $0x1f, Z2, Z22
+	VPSRLD    $0x01, Z21, Z21
+	VPSRLD    $0x01, Z22, Z22
+	VPXORD    Z1, Z21, Z21
+	VPXORD    Z2, Z22, Z22
+	VPMAXSD   Z3, Z17, Z1
+	VPMAXSD   Z4, Z18, Z2
+	VPMAXSD   Z19, Z1, Z1
+	VPMAXSD   Z20, Z2, Z2
+	VPMAXSD   Z21, Z1, Z1
+	VPMAXSD   Z22, Z2, Z2
+	VMOVUPS   (DX)(R8*1), Z21
+	VMOVUPS   64(DX)(R8*1), Z22
+	VPXORD    Z1, Z3, Z3
+	VPXORD    Z2, Z4, Z4
+	VPSUBD    Z3, Z0, Z23
+	VPSUBD    Z4, Z0, Z24
+	VPORD     Z23, Z3, Z3
+	VPORD     Z24, Z4, Z4
+	VPMOVD2M  Z3, K1
+	VPMOVD2M  Z4, K2
+	VBLENDMPS Z0, Z21, K1, Z5
+	VBLENDMPS Z0, Z22, K2, Z6
+	VMOVUPS   Z5, (BX)(R8*1)
+	VMOVUPS   Z6, 64(BX)(R8*1)
+	VBLENDMPS Z21, Z0, K1, Z21
+	VBLENDMPS Z22, Z0, K2, Z22
+	VPXORD    Z1, Z17, Z17
+	VPXORD    Z2, Z18, Z18
+	VPSUBD    Z17, Z0, Z3
+	VPSUBD    Z18, Z0, Z4
+	VPORD     Z3, Z17, Z17
+	VPORD     Z4, Z18, Z18
+	VPMOVD2M  Z17, K1
+	VPMOVD2M  Z18, K2
+	VBLENDMPS Z0, Z21, K1, Z7
+	VBLENDMPS Z0, Z22, K2, Z8
+	VMOVUPS   Z7, (BX)(R9*1)
+	VMOVUPS   Z8, 64(BX)(R9*1)
+	VBLENDMPS Z21, Z0, K1, Z21
+	VBLENDMPS Z22, Z0, K2, Z22
+	VPXORD    Z1, Z19, Z19
+	VPXORD    Z2, Z20, Z20
+	VPSUBD    Z19, Z0, Z1
+	VPSUBD    Z20, Z0, Z2
+	VPORD     Z1, Z19, Z19
+	VPORD     Z2, Z20, Z20
+	VPMOVD2M  Z19, K1
+	VPMOVD2M  Z20, K2
+	VBLENDMPS Z0, Z21, K1, Z9
+	VBLENDMPS Z0, Z22, K2, Z10
+	VMOVUPS   Z9, (BX)(R10*1)
+	VMOVUPS   Z10, 64(BX)(R10*1)
+	VBLENDMPS Z21, Z0, K1, Z21
+	VBLENDMPS Z22, Z0, K2, Z22
+	VMOVUPS   Z21, (BX)(R11*1)
+	VMOVUPS   Z22, 64(BX)(R11*1)
+	ADDQ      $0x00000080, R8
+	ADDQ      $0x00000080, R9
+	ADDQ      $0x00000080, R10
+	ADDQ      $0x00000080, R11
+	SUBQ      $0x20, CX
+	JGE       whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, R12
+	SHLQ      CL, R12
+	DECQ      R12
+	KMOVW     R12, K1
+	SHRQ      $0x10, R12
+	KMOVW     R12, K2
+	VMOVUPS.Z (AX)(R8*1), K1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z2
+	VPSRAD    $0x1f, Z1, Z3
+	VPSRAD    $0x1f, Z2, Z4
+	VPSRLD    $0x01, Z3, Z3
+	VPSRLD    $0x01, Z4, Z4
+	VPXORD    Z1, Z3, Z3
+	VPXORD    Z2, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z1
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z2
+	VPSRAD    $0x1f, Z1, Z17
+	VPSRAD    $0x1f, Z2, Z18
+	VPSRLD    $0x01, Z17, Z17
+	VPSRLD    $0x01, Z18, Z18
+	VPXORD    Z1, Z17, Z17
+	VPXORD    Z2, Z18, Z18
+	VMOVUPS.Z (AX)(R10*1), K1, Z1
+	VMOVUPS.Z 64(AX)(R10*1), K2, Z2
+	VPSRAD    $0x1f, Z1, Z19
+	VPSRAD    $0x1f, Z2, Z20
+	VPSRLD    $0x01, Z19, Z19
+	VPSRLD    $0x01, Z20, Z20
+	VPXORD    Z1, Z19, Z19
+	VPXORD    Z2, Z20, Z20
+	VMOVUPS.Z (AX)(R11*1), K1, Z1
+	VMOVUPS.Z 64(AX)(R11*1), K2, Z2
+	VPSRAD    $0x1f, Z1, Z21
+	VPSRAD    $0x1f, Z2, Z22
+	VPSRLD    $0x01, Z21, Z21
+	VPSRLD    $0x01, Z22, Z22
+	VPXORD    Z1, Z21, Z21
+	VPXORD    Z2, Z22, Z22
+	VPMAXSD   Z3, Z17, Z1
+	VPMAXSD   Z4, Z18, Z2
+	VPMAXSD   Z19, Z1, Z1
+	VPMAXSD   Z20, Z2, Z2
+	VPMAXSD   Z21, Z1, Z1
+	VPMAXSD   Z22, Z2, Z2
+	VMOVUPS.Z (DX)(R8*1), K1, Z21
+	VMOVUPS.Z 64(DX)(R8*1), K2, Z22
+	VPXORD    Z1, Z3, Z3
+	VPXORD    Z2, Z4, Z4
+	VPSUBD    Z3, Z0, Z23
+	VPSUBD    Z4, Z0, Z24
+	VPORD     Z23, Z3, Z3
+	VPORD     Z24, Z4, Z4
+	VPMOVD2M  Z3, K3
+	VPMOVD2M  Z4, K4
+	VBLENDMPS Z0, Z21, K3, Z11
+	VBLENDMPS Z0, Z22, K4, Z12
+	VMOVUPS   Z11, K1, (BX)(R8*1)
+	VMOVUPS   Z12, K2, 64(BX)(R8*1)
+	VBLENDMPS Z21, Z0, K3, Z21
+	VBLENDMPS Z22, Z0, K4, Z22
+	VPXORD    Z1, Z17, Z17
+	VPXORD    Z2, Z18, Z18
+	VPSUBD    Z17, Z0, Z3
+	VPSUBD    Z18, Z0, Z4
+	VPORD     Z3, Z17, Z17
+	VPORD     Z4, Z18, Z18
+	VPMOVD2M  Z17, K3
+	VPMOVD2M  Z18, K4
+	VBLENDMPS Z0, Z21, K3, Z13
+	VBLENDMPS Z0, Z22, K4, Z14
+	VMOVUPS   Z13, K1, (BX)(R9*1)
+	VMOVUPS   Z14, K2, 64(BX)(R9*1)
+	VBLENDMPS Z21, Z0, K3, Z21
+	VBLENDMPS Z22, Z0, K4, Z22
+	VPXORD    Z1, Z19, Z19
+	VPXORD    Z2, Z20, Z20
+	VPSUBD    Z19, Z0, Z1
+	VPSUBD    Z20, Z0, Z2
+	VPORD     Z1, Z19, Z19
+	VPORD     Z2, Z20, Z20
+	VPMOVD2M  Z19, K3
+	VPMOVD2M  Z20, K4
+	VBLENDMPS Z0, Z21, K3, Z15
+	VBLENDMPS Z0, Z22, K4, Z16
+	VMOVUPS   Z15, K1, (BX)(R10*1)
+	VMOVUPS   Z16, K2, 64(BX)(R10*1)
+	VBLENDMPS Z21, Z0, K3, Z21
+	VBLENDMPS Z22, Z0, K4, Z22
+	VMOVUPS   Z21, K1, (BX)(R11*1)
+	VMOVUPS   Z22, K2, 64(BX)(R11*1)
+
+done:
+	LEAQ (AX)(DI*2), AX
+	LEAQ (BX)(DI*2), BX
+	ADDQ DI, DX
+	DECQ SI
+	JNZ  square
+	VZEROUPPER
+	RET
+
+// func sumRowsAVX512(rows int, dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·sumRowsAVX512(SB), NOSPLIT, $0-56
+	MOVQ    dst_base+8(FP), AX
+	MOVQ    x_base+32(FP), DX
+	MOVQ    dst_len+16(FP), CX
+	XORQ    BX, BX
+	MOVQ    dst_len+16(FP), SI
+	SHLQ    $0x02, SI
+	SUBQ    $0x40, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   DX, R8
+	MOVQ   rows+0(FP), DI
+
+row:
+	VMOVUPS (R8)(BX*1), Z4
+	VMOVUPS 64(R8)(BX*1), Z5
+	VMOVUPS 128(R8)(BX*1), Z6
+	VMOVUPS 192(R8)(BX*1), Z7
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z5, Z1, Z1
+	VADDPS  Z6, Z2, Z2
+	VADDPS  Z7, Z3, Z3
+	ADDQ    SI, R8
+	DECQ    DI
+	JNZ     row
+	VMOVUPS Z0, (AX)(BX*1)
+	VMOVUPS Z1, 64(AX)(BX*1)
+	VMOVUPS Z2, 128(AX)(BX*1)
+	VMOVUPS Z3, 192(AX)(BX*1)
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x40, CX
+	JGE     whole
+
+rest:
+	ADDQ   $0x40, CX
+	JZ     done
+	MOVQ   $0x00000001, DI
+	SHLQ   CL, DI
+	DECQ   DI
+	KMOVW  DI, K1
+	SHRQ   $0x10, DI
+	KMOVW  DI, K2
+	SHRQ   $0x10, DI
+	KMOVW  DI, K3
+	SHRQ   $0x10, DI
+	KMOVW  DI, K4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   DX, R8
+	MOVQ   rows+0(FP), DI
+
+last_row:
+	VMOVUPS.Z (R8)(BX*1), K1, Z0
+	VMOVUPS.Z 64(R8)(BX*1), K2, Z1
+	VMOVUPS.Z 128(R8)(BX*1), K3, Z2
+	VMOVUPS.Z 192(R8)(BX*1), K4, Z3
+	VADDPS    Z0, Z8, Z8
+	VADDPS    Z1, Z9, Z9
+	VADDPS    Z2, Z10, Z10
+	VADDPS    Z3, Z11, Z11
+	ADDQ      SI, R8
+	DECQ      DI
+	JNZ       last_row
+	VMOVUPS   Z8, K1, (AX)(BX*1)
+	VMOVUPS   Z9, K2, 64(AX)(BX*1)
+	VMOVUPS   Z10, K3, 128(AX)(BX*1)
+	VMOVUPS   Z11, K4, 192(AX)(BX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func chaCha8AVX512(rows []uint32, state []uint32)
 // Requires: AVX, AVX512F
 TEXT ·chaCha8AVX512(SB), NOSPLIT, $0-48
@@ -17250,6 +18104,12 @@ DATA magnitude_bits<>+8(SB)/8, $0x7fffffff7fffffff
 DATA magnitude_bits<>+16(SB)/8, $0x7fffffff7fffffff
 DATA magnitude_bits<>+24(SB)/8, $0x7fffffff7fffffff
 GLOBL magnitude_bits<>(SB), RODATA|NOPTR, $32
+
+DATA minus_1_bits<>+0(SB)/8, $0xffffffffffffffff
+DATA minus_1_bits<>+8(SB)/8, $0xffffffffffffffff
+DATA minus_1_bits<>+16(SB)/8, $0xffffffffffffffff
+DATA minus_1_bits<>+24(SB)/8, $0xffffffffffffffff
+GLOBL minus_1_bits<>(SB), RODATA|NOPTR, $32
 
 DATA minus_inf<>+0(SB)/8, $0xff800000ff800000
 DATA minus_inf<>+8(SB)/8, $0xff800000ff800000

@@ -104,8 +104,7 @@ type classifierTrace struct {
 	scratch scratch
 	n       int
 	images  []float32
-	conv    [3][]float32 // outputs of the convolutions, before pooling
-	chosen  [2][]uint8
+	conv    [3][]float32 // outputs of the convolutions, before pooling, until the backward pass
 	pooled  [2][]float32 // after pooling and ReLU
 	// features are after the ReLU of dense1, [n, units]; logits are [n, classes].
 	features, logits []float32
@@ -120,12 +119,7 @@ func (t *classifierTrace) resize(n int) {
 		t.conv[i] = grow(t.conv[i], n*c.conv[i].out.values())
 	}
 	for i := range t.pooled {
-		size := n * pooled(c.conv[i].out).values()
-		t.pooled[i] = grow(t.pooled[i], size)
-		if cap(t.chosen[i]) < size {
-			t.chosen[i] = make([]uint8, size)
-		}
-		t.chosen[i] = t.chosen[i][:size]
+		t.pooled[i] = grow(t.pooled[i], n*pooled(c.conv[i].out).values())
 	}
 	t.features = grow(t.features, n*c.dense[0].out)
 	t.logits = grow(t.logits, n*c.dense[1].out)
@@ -147,7 +141,7 @@ func (t *classifierTrace) forward(w *classifierWeights) {
 func (t *classifierTrace) activate(i int) []float32 {
 	y := t.conv[i]
 	if i < len(t.pooled) {
-		maxPool(t.network.conv[i].out, y, t.pooled[i], t.chosen[i], t.n)
+		maxPool(t.network.conv[i].out, y, t.pooled[i], t.n)
 		y = t.pooled[i]
 	}
 	relu.apply(y)

@@ -16,7 +16,7 @@ type layersLearner struct {
 	trace  classifierTrace
 	logits []float32    // gradients of the trace's fields
 	units  []float32    // gradient of features
-	conv   [3][]float32 // gradient of conv
+	last   []float32    // gradient of the last conv; those of the others replace conv
 	pooled [2][]float32 // gradient of pooled
 }
 
@@ -73,9 +73,7 @@ func (l *layersLearner) resize(n int) {
 	t.resize(n)
 	l.logits = grow(l.logits, len(t.logits))
 	l.units = grow(l.units, len(t.features))
-	for i := range t.conv {
-		l.conv[i] = grow(l.conv[i], len(t.conv[i]))
-	}
+	l.last = grow(l.last, len(t.conv[2]))
 	for i := range t.pooled {
 		l.pooled[i] = grow(l.pooled[i], len(t.pooled[i]))
 	}
@@ -102,14 +100,16 @@ func (l *layersLearner) backward(w, g *classifierWeights) {
 	c := t.network
 	l.layerBackward(4, t.features, l.logits, w, g, l.units)
 	relu.pass(l.units, t.features)
-	l.layerBackward(3, t.conv[2], l.units, w, g, l.conv[2])
-	relu.pass(l.conv[2], t.conv[2])
+	l.layerBackward(3, t.conv[2], l.units, w, g, l.last)
+	relu.pass(l.last, t.conv[2])
+	dy := l.last
 	for i := 2; i > 0; i-- {
-		l.layerBackward(i, t.pooled[i-1], l.conv[i], w, g, l.pooled[i-1])
+		l.layerBackward(i, t.pooled[i-1], dy, w, g, l.pooled[i-1])
 		relu.pass(l.pooled[i-1], t.pooled[i-1])
-		maxPoolBackward(c.conv[i-1].out, l.pooled[i-1], t.chosen[i-1], l.conv[i-1], t.n)
+		dy = t.conv[i-1]
+		maxPoolBackward(c.conv[i-1].out, l.pooled[i-1], dy, t.n)
 	}
-	l.layerBackward(0, t.images, l.conv[0], w, g, nil)
+	l.layerBackward(0, t.images, dy, w, g, nil)
 }
 
 // layerBackward sets the gradients of layer i, and dx, unless it is nil, to the gradient of its
@@ -118,7 +118,7 @@ func (l *layersLearner) layerBackward(i int, x, dy []float32, w, g *classifierWe
 	t := &l.trace
 	layer := t.network.layers[i]
 	layer.kernelGradient(&t.scratch, x, dy, g.kernel[i], t.n)
-	sumRows(g.bias[i], dy, len(dy)/len(g.bias[i]))
+	kernels.SumRows(g.bias[i], dy)
 	if dx != nil {
 		layer.backward(&t.scratch, dy, w.kernel[i], dx, t.n)
 	}

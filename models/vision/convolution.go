@@ -156,6 +156,10 @@ func (c *convolution) covered(x int) (from, to, at int) {
 
 func (c *convolution) gatherLine(patches, line []float32) {
 	patch, channels := c.patch(), c.in.channels
+	if line != nil && c.unpadded() {
+		copyRuns(patches, line, c.side*channels, patch, c.stride*channels, c.out.width)
+		return
+	}
 	for x := range c.out.width {
 		run := patches[x*patch:][:c.side*channels]
 		if line == nil {
@@ -167,6 +171,24 @@ func (c *convolution) gatherLine(patches, line []float32) {
 			clear(run)
 		}
 		copyShort(run[from*channels:to*channels], line[at*channels:])
+	}
+}
+
+// unpadded reports whether every line of the filter lies on the image at every position of a line.
+func (c *convolution) unpadded() bool {
+	return c.left == 0 && (c.out.width-1)*c.stride+c.side <= c.in.width
+}
+
+// copyRuns copies count runs of n elements, toStep and fromStep apart. Filters of three pixels on images of
+// one channel have runs so short that a loop costs more than the copy.
+func copyRuns(dst, x []float32, n, toStep, fromStep, count int) {
+	for i := range count {
+		to, from := dst[i*toStep:][:n], x[i*fromStep:][:n]
+		if n == 3 {
+			*(*[3]float32)(to) = *(*[3]float32)(from)
+		} else {
+			copyShort(to, from)
+		}
 	}
 }
 
@@ -251,12 +273,4 @@ func (d dense) backward(s *scratch, dy, kernel, dx []float32, n int) {
 // kernelGradient sets dk to the gradient of the kernel over n rows.
 func (d dense) kernelGradient(_ *scratch, x, dy, dk []float32, n int) {
 	kernels.Gemm(true, false, d.in, d.out, n, 1, x, d.in, dy, d.out, 0, dk, d.out)
-}
-
-// sumRows sets sum to the sum of n rows, in their order.
-func sumRows(sum, rows []float32, n int) {
-	clear(sum)
-	for i := range n {
-		kernels.Add(sum, part(rows, i, i+1, len(sum)))
-	}
 }

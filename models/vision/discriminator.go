@@ -246,7 +246,7 @@ func (t *discriminatorTrace) weightGradients(g *discriminatorWeights, from, to i
 		c := &d.conv[i]
 		values := c.out.values()
 		c.kernelGradient(&t.scratch, x, t.rows(t.dConv[i], from, to, values), g.kernel[i], n)
-		sumRows(g.bias[i], t.rows(t.dConv[i], from, min(to, tangent), values), (min(to, tangent)-from)*t.batch*c.out.pixels())
+		kernels.SumRows(g.bias[i], t.rows(t.dConv[i], from, min(to, tangent), values))
 		x = t.rows(t.conv[i], from, to, values)
 	}
 	d.hidden.kernelGradient(&t.scratch, x, t.rows(t.dHidden, from, to, d.hidden.out), g.hidden, n)
@@ -256,8 +256,8 @@ func (t *discriminatorTrace) weightGradients(g *discriminatorWeights, from, to i
 // outputGradients sets the gradients of beta and of the output layer. The interpolated images do
 // not affect the gradients of the biases: the gradients of their outputs are constant.
 func (t *discriminatorTrace) outputGradients(g *discriminatorWeights, to int) {
-	units, n := t.d.hidden.out, given+1-generated
-	sumRows(g.beta, t.rows(t.dNormalized, generated, given+1, units), n*t.batch)
+	units := t.d.hidden.out
+	kernels.SumRows(g.beta, t.rows(t.dNormalized, generated, given+1, units))
 	g.outBias[0] = 0
 	for i := range t.batch { // in pairs, so that equal terms cancel exactly
 		g.outBias[0] += t.dOutputs[generated*t.batch+i] + t.dOutputs[given*t.batch+i]

@@ -191,9 +191,9 @@ func (t *generatorTrace) backward(params, gradient []float32) {
 	}
 	t.lastBackward(params, gradient)
 	for i := hiddenLayers - 1; i >= 0; i-- {
-		d, features := t.dOutputs[i], g.features[i]
+		d := t.dOutputs[i]
 		relu.pass(d, t.outputs[i])
-		sumRows(g.beta[i].Of(gradient), d, len(d)/features)
+		kernels.SumRows(g.beta[i].Of(gradient), d)
 		t.norms[i].jacobian(&t.norms[i].backward, d, d, t.normalized[i])
 		x := t.inputs
 		if i > 0 {
@@ -212,7 +212,7 @@ func (t *generatorTrace) lastBackward(params, gradient []float32) {
 	g := t.g
 	c := g.last.reversed()
 	top := hiddenLayers - 1
-	sumRows(g.lastBias.Of(gradient), t.dImages, t.n*g.last.out.pixels())
+	kernels.SumRows(g.lastBias.Of(gradient), t.dImages)
 	c.kernelGradient(&t.scratch, t.dImages, t.outputs[top], t.turned, t.n)
 	t.turnBack(g.lastKernel.Of(gradient), t.turned)
 	t.turn(t.turned, g.lastKernel.Of(params))

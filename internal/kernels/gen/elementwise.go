@@ -202,6 +202,7 @@ var updates = []update{
 			each(VADDPS, x, z, z)
 			return []group{z}
 		}},
+	{"rectify", "(alpha float32, x, y []float32)", "alpha", []string{"x", "y"}, []string{"x"}, rectified},
 	{"mulAdd", "(dst, v, w, x, y []float32)", "", []string{"v", "w", "x", "y"}, []string{"dst"},
 		func(s isa, _ Op, in []group) []group {
 			v, w, xy := in[0], in[1], s.product(in[2], in[3])

@@ -19,6 +19,7 @@ func main() {
 		s.cifg()
 		s.cifgRoughDot()
 		s.roundedTile()
+		s.images()
 		s.chaCha8()
 		s.peak()
 	}

@@ -1,0 +1,93 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// Bits of any kind include infinities, NaNs and both zeros; small integers tie.
+func TestSetsAgreeOnPooling(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(51, 0))
+	for channels := 1; channels <= 70; channels++ {
+		count := 1 + channels%3
+		below := 2*count*channels + channels%5
+		x, dy := anyBits(rng, below+2*count*channels), anyBits(rng, count*channels)
+		if channels%2 == 0 {
+			for i := range x {
+				x[i] = float32(math.Copysign(float64(rng.IntN(3)), rng.NormFloat64()))
+			}
+		}
+		pool := func(s *set) [][]float32 {
+			y, dx, inPlace := make([]float32, len(dy)), make([]float32, len(x)), clone(x)
+			s.maxPool(count, channels, below, x, y)
+			s.maxPoolBackward(count, channels, below, x, dy, dx)
+			s.maxPoolBackward(count, channels, below, inPlace, dy, inPlace)
+			return [][]float32{y, dx, inPlace}
+		}
+		want := pool(portable)
+		for _, s := range allSets() {
+			for i, got := range pool(s) {
+				mustEqual(t, fmt.Sprintf("%s: %d squares of %d channels, result %d", s.name, count, channels, i), got, want[i])
+			}
+		}
+	}
+}
+
+func TestSetsAgreeOnSumsOfRowsAndOnSlopes(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(52, 0))
+	for n := 1; n <= 140; n++ {
+		x, y, slope := randomVector(rng, n*(1+n%4)), anyBits(rng, n), float32(rng.NormFloat64())
+		y[0] = 0
+		results := func(s *set) [][]float32 {
+			sum, rectified, own := make([]float32, n), clone(x[:n]), clone(y)
+			s.sumRows(len(x)/n, sum, x)
+			s.rectify(slope, rectified, y)
+			s.rectify(slope, own, own)
+			return [][]float32{sum, rectified, own}
+		}
+		want := results(portable)
+		for _, s := range allSets() {
+			for i, got := range results(s) {
+				mustEqual(t, fmt.Sprintf("%s: %d columns, result %d", s.name, n, i), got, want[i])
+			}
+		}
+	}
+}
+
+func TestPoolingOfExamples(t *testing.T) {
+	t.Parallel()
+	negativeZero := float32(math.Copysign(0, -1))
+	x := []float32{1, 1, negativeZero, -1, 1, 0, -1, 0} // two squares of one channel
+	y := make([]float32, 2)
+	MaxPool(2, 1, 4, x, y)
+	mustEqual(t, "largest", y, []float32{1, 0})
+	MaxPoolBackward(2, 1, 4, x, []float32{5, 6}, x)
+	mustEqual(t, "gradient", x, []float32{5, 0, 0, 0, 0, 0, 0, 6})
+	sum := make([]float32, 2)
+	SumRows(sum, []float32{1, 2, 3, 4, 5, 6})
+	mustEqual(t, "sum", sum, []float32{9, 12})
+	SumRows(sum, nil)
+	mustEqual(t, "sum of no rows", sum, []float32{0, 0})
+	slopes := []float32{2, 2, 2, 2}
+	Rectify(0.5, slopes, []float32{1, -1, 0, negativeZero})
+	mustEqual(t, "slopes", slopes, []float32{2, 1, 1, 1})
+}
+
+func TestShapesOfImagesAreChecked(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(){
+		"rows that overlap":  func() { MaxPool(2, 1, 3, make([]float32, 9), make([]float32, 2)) },
+		"an image too short": func() { MaxPool(2, 1, 4, make([]float32, 7), make([]float32, 2)) },
+		"a gradient too short": func() {
+			MaxPoolBackward(2, 1, 4, make([]float32, 8), make([]float32, 2), make([]float32, 7))
+		},
+		"half a row":  func() { SumRows(make([]float32, 2), make([]float32, 3)) },
+		"two lengths": func() { Rectify(0, make([]float32, 2), make([]float32, 3)) },
+	} {
+		mustPanic(t, name, call)
+	}
+}
