@@ -20,7 +20,7 @@ import (
 // SpecFormat is the format of run records. Its number also counts the forms of the resolved
 // experiment: it rises when the experiment file gets a new field, because an older build
 // without the field must not work on the run.
-var SpecFormat = storage.Format{Name: "record of a run", Number: 1}
+var SpecFormat = storage.Format{Name: "record of a run", Number: 2}
 
 // Spec is the submission of a run.
 type Spec struct {
