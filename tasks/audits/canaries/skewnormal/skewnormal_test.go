@@ -253,7 +253,9 @@ func TestASummaryHasTheHighestExposureOfAnInsertedCanary(t *testing.T) {
 		given := auditstest.Canaries(t, g, list)
 		part := g.Put("part", map[string][]byte{EstimatesBlob: must.Get(json.Marshal(estimates))(t)})
 		summary := g.Run(Summary, SummaryParams{Parts: 1}, taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), part))
-		var metrics Metrics
+		var metrics struct {
+			Highest *float64 `json:"skew_normal_highest_exposure"`
+		}
 		summary.DecodeMetrics(&metrics)
 		if got := string(must.Get(json.Marshal(metrics.Highest))(t)); got != want {
 			t.Errorf("inserted %v times: the highest exposure is %s bits, want %s", insertions, got, want)
