@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,7 +13,7 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// transformersFile trains transformers on words and bytes by FedAvg, DP-FedAvg and DP-FTRL.
+// transformersFile trains transformers on words and bytes by FedAvg, DP-FedAvg, DP-FTRL, SGD and DP-SGD.
 const transformersFile = `
 name: transformers
 data: {source: %s, users: {words: 150}, test: {fraction: 10%%}}
@@ -33,7 +35,61 @@ grid:
       training.server: {optimizer: adam, learning_rate: 0.05}
       training.sampling: separated
       training.privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-4, mechanism: {kind: tree}}
+    - {data: {level: word, vocabulary: {size: 80}}, training.algorithm: sgd, training.rounds: 60}
+    - data: {level: word, vocabulary: {size: 80}}
+      model.adapters: {rank: 3, alpha: 6}
+      training: {algorithm: sgd, rounds: 30, client: {optimizer: adam, learning_rate: 0.02, gradient_clip: null}, privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-4}}
+      audit.neighbours: {}
 `
+
+// centralFile trains by SGD and DP-SGD, natively and in PyTorch.
+const centralFile = `
+name: central
+data: {source: %s, vocabulary: {size: 80}, users: {words: 150}, test: {fraction: 10%%}}
+canaries: {words: 4, per_configuration: 2, user_probability: 1/3, example_probability: 1}
+model: {kind: cifg-lstm, embedding: 16, units: 24}
+training: {algorithm: sgd, rounds: 50, cohort: 16, steps_per_task: 20, client: {learning_rate: 0.5}}
+audit: {random_sampling: {references: 300, exact: true}}
+grid:
+  axes:
+    model.kind: [cifg-lstm, gru]
+    training.privacy: [null, {clip: 0.3, noise_multiplier: 0.5, delta: 1e-4}]
+    training.engine: [native, pytorch]
+`
+
+// Steps in PyTorch end in the native model: to the rounding of sums without clipping, and to that of norms with it. The
+// environment is shared by tests.
+func TestCentralTrainingInPyTorchIsTheNativeOneElsewhere(t *testing.T) {
+	if build.Race {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	setPython(t, testserver.Python(t, "torch"))
+	home, dir := smallRun(t, centralFile), t.TempDir()
+	model := func(cell int, round string) []float32 {
+		path := filepath.Join(dir, strconv.Itoa(cell)+"-"+round)
+		prints(t, "export", "latest", fmt.Sprintf("c%02d", cell), "--round", round, "-o", path, "--home", home)
+		return modelIn(t, path).Params
+	}
+	for cell := 1; cell <= 8; cell += 2 {
+		bound := 1e-5
+		if cell%4 == 3 {
+			bound = 1e-4 // with privacy
+		}
+		start, native, torch := model(cell, "0"), model(cell, "50"), model(cell+1, "50")
+		change := distance(native, start)
+		if apart := distance(torch, native); !(apart <= bound*change) || change == 0 {
+			t.Errorf("cell %d: the models are %.2g of the change %.2g apart; expected at most %.2g", cell, apart/change, change, bound)
+		}
+	}
+}
+
+func distance(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += math.Pow(float64(a[i])-float64(b[i]), 2)
+	}
+	return math.Sqrt(sum)
+}
 
 // adaptersFile has clients of one step each, about half of which are clipped.
 const adaptersFile = `
@@ -95,11 +151,12 @@ func TestATransformerIsTrainedAndAuditedElsewhere(t *testing.T) {
 	setPython(t, python)
 	home := smallRun(t, transformersFile)
 	dirs := exportCells(t, home)
-	if len(dirs) != 6 {
-		t.Fatalf("%d cells, want 6", len(dirs))
+	if len(dirs) != 8 {
+		t.Fatalf("%d cells, want 8", len(dirs))
 	}
-	checkFrozen(t, home, "c05", dirs[4])
-	checkFrozen(t, home, "c06", dirs[5])
+	for _, cell := range []int{5, 6, 8} {
+		checkFrozen(t, home, fmt.Sprintf("c%02d", cell), dirs[cell-1])
+	}
 	for _, program := range []string{"check_export", "check_audit"} {
 		runPython(t, ".", append([]string{python, "-m", program}, dirs...)...)
 	}

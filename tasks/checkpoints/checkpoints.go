@@ -295,14 +295,19 @@ func Write(ctx context.Context, t *tasks.Task, network models.Network, params []
 // Write stores the parameters of a training that goes on from the model as the task's checkpoint. If
 // the model refers to its frozen parameters, so does the checkpoint.
 func (m *Model) Write(ctx context.Context, t *tasks.Task, params []float32) error {
-	if m.Frozen == (storage.Digest{}) {
-		return Write(ctx, t, m.Network, params)
-	}
-	data, err := encode(m.Network, params, models.TrainedTensors(m.Network), map[string]string{formatField: referring, frozenField: m.Frozen.String()})
+	data, err := (&Model{m.Network, params, m.Frozen}).Encode()
 	if err != nil {
 		return err
 	}
 	return t.Put(ctx, tasks.ModelBlob, data)
+}
+
+// Encode makes the file of a checkpoint of the model.
+func (m *Model) Encode() ([]byte, error) {
+	if m.Frozen == (storage.Digest{}) {
+		return Encode(m.Network, m.Params, nil)
+	}
+	return encode(m.Network, m.Params, models.TrainedTensors(m.Network), map[string]string{formatField: referring, frozenField: m.Frozen.String()})
 }
 
 // Encode makes a model file: the named tensors of the network, its

@@ -19,6 +19,7 @@ import (
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/models"
+	"coalmine/storage"
 )
 
 // Program describes a training program in parameters of tasks. Its fields determine its results,
@@ -137,6 +138,11 @@ type Model struct {
 	Name string
 	// Read returns the safetensors file. It may have metadata.
 	Read func(ctx context.Context) ([]byte, error)
+}
+
+// ModelOf returns a model with the bytes of its file, named by their digest.
+func ModelOf(file []byte) Model {
+	return Model{Name: storage.DigestOf(file).String(), Read: func(context.Context) ([]byte, error) { return file, nil }}
 }
 
 // Work is the data of a client's training or evaluation.

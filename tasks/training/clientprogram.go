@@ -88,23 +88,31 @@ func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network mod
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := external.BorrowClient(ctx, t, p.Program)
+	client, err := borrowTrainer(ctx, t, p.Program, network)
 	if err != nil {
 		return nil, err
 	}
-	native := network.Config().Kind != models.External
+	return &fitter{client: client, model: model, seed: p.Seed, native: network.Config().Kind != models.External}, nil
+}
+
+// borrowTrainer returns a client of a program that trains the network. The caller must give it back.
+func borrowTrainer(ctx context.Context, t *tasks.Task, p *clientprograms.Program, network models.Network) (clientprograms.Client, error) {
+	client, _, err := external.BorrowClient(ctx, t, p)
+	if err != nil {
+		return nil, err
+	}
 	described, err := networkOf(client.Description())
-	if native {
+	if network.Config().Kind != models.External {
 		t.DeclareNondeterministic() // another kind of device may give other bytes
 	}
 	if err == nil && !sameTensors(described, network) {
-		err = tasks.Permanent(fmt.Errorf("the program %q describes other parameters than when the training began: another version of it runs here", p.Program.Command))
+		err = tasks.Permanent(fmt.Errorf("the program %q describes other parameters than when the training began: another version of it runs here", p.Command))
 	}
 	if err != nil {
 		client.GiveBack()
 		return nil, err
 	}
-	return &fitter{client: client, model: model, seed: p.Seed, native: native}, nil
+	return client, nil
 }
 
 // sameTensors reports whether two networks have the same tensors in the same order, and train the same.

@@ -47,10 +47,11 @@ type DPSGDParams struct {
 var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runDPSGD)}
 
 func runDPSGD(ctx context.Context, t *tasks.Task, p *DPSGDParams) error {
-	s, err := openStretch(ctx, t, &p.SGDParams)
+	s, err := openStretch(ctx, t, &p.SGDParams, p.Clip)
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	d := private{stretch: s, params: p}
 	if err := d.open(ctx, t); err != nil {
 		return err

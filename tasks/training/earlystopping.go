@@ -109,7 +109,7 @@ func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (fl
 	}
 	loss := found.All.Loss / float64(found.All.Tokens)
 	if s.take(loss, after.end) {
-		if s.best, err = checkpoints.Encode(model.Network, model.Params, nil); err != nil {
+		if s.best, err = model.Encode(); err != nil {
 			return 0, err
 		}
 	}

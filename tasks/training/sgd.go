@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
@@ -12,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/population"
 )
 
@@ -43,7 +45,13 @@ type SGDParams struct {
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
 	// StopAt, if not nil, needs ValidationInput too.
 	StopAt *Target `json:"stop_at,omitempty"`
+	// Program, if set, computes the gradients, by GradientsOf. The task then needs
+	// external.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
 }
+
+// UsesProgram implements clientprograms.ProgramUser.
+func (p SGDParams) UsesProgram() *clientprograms.Program { return p.Program }
 
 // SGD takes a stretch of steps of central training. Step k uses the examples k*Batch to
 // (k+1)*Batch-1 of an endless stream of epochs, so that a stretch can start anywhere without
@@ -66,10 +74,11 @@ func runSGD(ctx context.Context, t *tasks.Task, p *SGDParams) error {
 	if chase.Over() {
 		return chase.pass(ctx, t, end)
 	}
-	s, err := openStretch(ctx, t, p)
+	s, err := openStretch(ctx, t, p, 0)
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	s.stopping, s.chase = stopping, chase
 	records := recordStream{task: t, params: p, population: s.population}
 	batch := make([][]int32, p.Local.Batch)
@@ -109,17 +118,19 @@ type stretch struct {
 	end        int // step after the last
 	records    int64
 	loss       models.Loss
-	stopping   *stopping      // nil without early stopping
-	chase      *TargetTracker // nil without a target
+	stopping   *stopping         // nil without early stopping
+	chase      *TargetTracker    // nil without a target
+	program    *programGradients // nil without a program
 }
 
-// openStretch reads the state that the stretch begins with.
-func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams) (*stretch, error) {
+// openStretch reads the state that the stretch begins with. clip bounds the gradients of single records of a
+// private training. The caller must close the stretch.
+func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams, clip float64) (*stretch, error) {
 	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
 	if err != nil {
 		return nil, err
 	}
-	if trained, all := model.Network.Trained(), model.Network.Parameters(); trained < all {
+	if trained, all := model.Network.Trained(), model.Network.Parameters(); trained < all && model.Network.Config().Adapters == (models.Adapters{}) {
 		return nil, tasks.Permanent(fmt.Errorf("a model of kind %s: only %d of its %d parameters learn from data; expected federated training, whose server trains the others", model.Network.Config().Kind, trained, all))
 	}
 	s := &stretch{model: model}
@@ -132,8 +143,20 @@ func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams) (*stretch, er
 			return nil, err
 		}
 	}
-	s.population, err = population.Open(ctx, t, PopulationInput, ShardsInput)
+	if s.population, err = population.Open(ctx, t, PopulationInput, ShardsInput); err != nil || p.Program == nil {
+		return s, err
+	}
+	if s.program, err = newProgramGradients(ctx, t, p.Program, model, clip); err == nil {
+		s.learner.trainer = s.program
+	}
 	return s, err
+}
+
+// close gives back the program, if any.
+func (s *stretch) close() {
+	if s.program != nil {
+		s.program.client.GiveBack()
+	}
 }
 
 func (s *stretch) run(t *tasks.Task, end int, take func(step int) (models.Loss, error)) error {
@@ -154,7 +177,7 @@ func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row)
 	if _, err := models.FiniteNorm("model", l.params); err != nil {
 		return diverged(err, "step %d", s.end)
 	}
-	if err := s.model.Write(ctx, t, l.params); err != nil {
+	if err := s.model.Write(ctx, t, s.after().Params); err != nil {
 		return err
 	}
 	if err := checkpoints.WriteOptimizer(ctx, t, l.rule); err != nil {
@@ -177,13 +200,17 @@ func (s *stretch) watch(ctx context.Context, t *tasks.Task) (float64, error) {
 
 // after returns the model at the end of the stretch.
 func (s *stretch) after() *checkpoints.Model {
-	return &checkpoints.Model{Network: s.model.Network, Params: s.learner.params}
+	after := &checkpoints.Model{Network: s.model.Network, Params: s.learner.params, Frozen: s.model.Frozen}
+	if fixed := s.model.Params[len(after.Params):]; len(fixed) > 0 {
+		after.Params = slices.Concat(after.Params, fixed)
+	}
+	return after
 }
 
 // row returns the metric row of the stretch.
 func (s *stretch) row() checkpoints.Row {
 	change := append([]float32(nil), s.learner.params...)
-	kernels.Axpy(-1, s.model.Params, change)
+	kernels.Axpy(-1, s.model.Params[:len(change)], change)
 	return checkpoints.Row{
 		Round:      int64(s.end),
 		Examples:   s.records,

@@ -5,7 +5,6 @@ import (
 
 	"coalmine/internal/contracts"
 	"coalmine/models"
-	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 )
@@ -41,7 +40,7 @@ func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples 
 // modelOf returns the file of parameters.
 func modelOf(n models.Network, params []float32) (clientprograms.Model, error) {
 	data, err := checkpoints.Encode(n, params, nil)
-	return clientprograms.Model{Name: storage.DigestOf(data).String(), Read: func(context.Context) ([]byte, error) { return data, nil }}, err
+	return clientprograms.ModelOf(data), err
 }
 
 // ask starts a program, has it train fits times and score texts texts, and ends it.

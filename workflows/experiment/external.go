@@ -139,8 +139,8 @@ func (c *checker) engine() {
 		}
 		return
 	}
-	if c.Training.Algorithm != FedAvg {
-		c.fail([]string{engine, "training.algorithm"}, "trains clients of %s, and training.algorithm is %s; remove one of them", FedAvg, c.Training.Algorithm)
+	if c.Training.Algorithm == External {
+		c.fail([]string{engine, "training.algorithm"}, "trains by %s or %s, and training.algorithm is %s; remove one of them", SGD, FedAvg, External)
 	}
 	if c.Data.Pairs && c.Model.Kind != models.Transformer {
 		c.fail([]string{engine, "data.pairs"}, "trains no encoder-decoders, which data.pairs makes of the model; remove one of them")

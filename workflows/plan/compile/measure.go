@@ -181,9 +181,15 @@ func (b builder) Step() audits.Step {
 	e := b.experiment
 	switch {
 	case e.Training.Algorithm == experiment.FedAvg:
-		return audits.Step{Round: &audits.Round{Clients: clientsParams(e), Server: serverParams(e)}}
+		clients := clientsParams(e)
+		if trainer, err := Trainer(e); err == nil {
+			clients.Program = trainer
+		} else {
+			b.err = err
+		}
+		return audits.Step{Round: &audits.Round{Clients: clients, Server: serverParams(e)}}
 	case e.Training.Privacy != nil && e.Training.Central():
-		_, params := b.stretch(sgdParams(e))
+		_, params := b.stretch(b.sgdParams())
 		private := params.(training.DPSGDParams)
 		private.Secret, private.Canaries, private.Watch = nil, nil, nil
 		return audits.Step{Private: &private}

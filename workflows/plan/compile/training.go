@@ -139,7 +139,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	if s := c.experiment.Sender(); s != nil {
 		clients.Canaries, server.Watch = s.Clients(c.setting), s.Watch(c.setting)
 	}
-	chain.Part = c.template(training.Clients, clients, c.clientEdges()...)
+	chain.Part = c.template(training.Clients, clients, c.trainingEdges()...)
 	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
 	if secret != nil {
 		chain.Part.SecretKey, chain.Join.SecretKey = secret.Key, secret.Key
@@ -150,7 +150,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 // central fills in the task of a number of steps, and names the secret as federated does.
 func (c *cell) central(chain *plan.Chain, secret *tasks.Secret) {
 	c.secret = secret
-	kind, params := c.stretch(sgdParams(c.experiment))
+	kind, params := c.stretch(c.sgdParams())
 	chain.Join = c.template(kind, params, c.centralEdges()...)
 	if secret != nil {
 		chain.Join.SecretKey = secret.Key
@@ -179,8 +179,8 @@ func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
 }
 
-// clientEdges returns the data, and the vocabulary if a program reads them.
-func (c *cell) clientEdges() []edge {
+// trainingEdges returns the data, and the vocabulary if a program reads them.
+func (c *cell) trainingEdges() []edge {
 	if c.experiment.ClientProgram() == nil && c.experiment.Training.Engine != experiment.PyTorchEngine {
 		return c.dataEdges()
 	}
@@ -190,7 +190,7 @@ func (c *cell) clientEdges() []edge {
 func (c *cell) vocabularyEdge() edge { return edge{external.VocabularyInput, c.parts} }
 
 // centralEdges returns the data, and the validation part that decides when the training ends.
-func (c *cell) centralEdges() []edge { return append(c.dataEdges(), c.validationEdges()...) }
+func (c *cell) centralEdges() []edge { return append(c.trainingEdges(), c.validationEdges()...) }
 
 // validationEdges returns the validation part, if the training uses it.
 func (c *cell) validationEdges() []edge {
@@ -252,7 +252,7 @@ func (c *cell) share(chain *plan.Chain) *plan.Chain {
 // tail compiles the SGD steps that are left after the last whole task.
 func (c *cell) tail(first, steps int) {
 	c.rest = plan.Tail{After: c.model.Step, Rounds: steps}
-	params := sgdParams(c.experiment)
+	params := c.sgdParams()
 	params.First, params.Steps = first, steps
 	kind, tail := c.stretch(params)
 	edges := append([]edge{{tasks.PreviousInput, c.model}}, c.centralEdges()...)
@@ -285,7 +285,8 @@ func (c *cell) after(round int) plan.Ref {
 	return c.node(training.Quantize, label, training.QuantizeParams{Bits: *bits}, edge{training.ModelInput, trained})
 }
 
-func sgdParams(e *experiment.Experiment) training.SGDParams {
+func (c *cell) sgdParams() training.SGDParams {
+	e := c.experiment
 	p := training.SGDParams{
 		Seed: e.Seed, Local: local(e, e.Training.Cohort), Order: order(e.Data.Partition), StepsPerTask: e.Training.StepsPerTask,
 	}
@@ -293,6 +294,11 @@ func sgdParams(e *experiment.Experiment) training.SGDParams {
 		p.EarlyStopping = &training.EarlyStopping{Every: s.Every, Patience: s.Patience}
 	}
 	p.StopAt = target(&e.Training)
+	if trainer, err := Trainer(e); err == nil {
+		p.Program = trainer
+	} else {
+		c.err = err
+	}
 	return p
 }
 
@@ -327,10 +333,14 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	}
 }
 
-// Trainer returns the program that trains the clients of an experiment; nil for the native engine.
+// Trainer returns the program that trains the clients of an experiment, or computes the gradients of its central
+// training; nil for the native engine.
 func Trainer(e *experiment.Experiment) (*clientprograms.Program, error) {
 	return e.Trainer(func() (json.RawMessage, error) {
 		p := clientsParams(e)
+		if t := &e.Training; t.Central() {
+			p.Local, p.Epochs, p.Steps = training.GradientsOf(local(e, t.Cohort), t.Privacy != nil), 1, 0
+		}
 		return json.Marshal(struct {
 			Model  models.Config  `json:"model"`
 			Local  training.Local `json:"local"`

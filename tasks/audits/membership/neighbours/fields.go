@@ -62,9 +62,11 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		return b.Node(ReportAuditor, "replay of neighbours", params, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)},
 			tasks.Input{Name: population.Input, Key: b.Population()}, tasks.Input{Name: population.ShardsInput, Key: b.Shards()}, tasks.Input{Name: population.PartsInput, Key: b.Parts()})
 	}
-	return b.Node(Auditor, "replay of neighbours", Params{
-		Repeats: n.Repeats, Members: n.Members, FalseAlarm: n.FalseAlarm.Float64(), Step: b.Step(), Recipe: s.Training.Recipe,
-	},
-		audits.ByProgram(b, tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)},
-			tasks.Input{Name: training.PopulationInput, Key: b.Population()}, tasks.Input{Name: training.ShardsInput, Key: b.Shards()})...)
+	params := Params{Repeats: n.Repeats, Members: n.Members, FalseAlarm: n.FalseAlarm.Float64(), Step: b.Step(), Recipe: s.Training.Recipe}
+	inputs := []tasks.Input{{Name: InitialInput, Key: b.Initial()}, {Name: audits.ModelInput, Key: b.Model(round)},
+		{Name: training.PopulationInput, Key: b.Population()}, {Name: training.ShardsInput, Key: b.Shards()}}
+	if params.UsesProgram() != nil {
+		inputs = append(inputs, tasks.Input{Name: external.VocabularyInput, Key: b.Parts()})
+	}
+	return b.Node(Auditor, "replay of neighbours", params, inputs...)
 }

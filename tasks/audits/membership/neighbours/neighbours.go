@@ -41,10 +41,13 @@ type Params struct {
 
 // UsesProgram implements clientprograms.ProgramUser.
 func (p Params) UsesProgram() *clientprograms.Program {
-	if p.Step.Round == nil {
-		return nil
+	switch s := p.Step; {
+	case s.Round != nil:
+		return s.Round.Clients.Program
+	case s.Private != nil:
+		return s.Private.Program
 	}
-	return p.Step.Round.Clients.Program
+	return nil
 }
 
 // Auditor replays steps.
