@@ -8,8 +8,8 @@
 
 With --real the first half of the cells, which differ in the seed alone, gives the size of a leak: the share of
 memorized canaries, and the mean AUC of the loss. The power for it stands beside the share of finds in the
-other half. For one_run with vectors, all of which take part, the leak is
-epsilon_proved. For neighbours the trainings are right, a find is an epsilon above neighbours.limit, and all cells count.
+other half. For one_run and many_runs with vectors, all of which take part, the leak is
+epsilon_proved, and all cells count. For neighbours the trainings are right, a find is an epsilon above neighbours.limit, and all cells count.
 
 It needs SciPy, and is written from docs/method/power.md. What a statement depends on beside its sizes is
 given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters,
@@ -105,6 +105,7 @@ def many_runs(epsilon, runs, by_curve=False):
         scores = rng.standard_normal(runs) + mu * heads
         first = np.arange(runs) % 2 == 0
         thresholds = np.sort(scores[first])
+        thresholds[:-1] += np.diff(thresholds) / 2
         best = [(value(*rates(scores[first], heads[first], thresholds, below)), below) for below in (False, True)]
         chosen, below = max(((v[i], thresholds[i:i + 1]), b) for v, b in best for i in [int(v.argmax())])
         found += value(*rates(scores[~first], heads[~first], chosen[1], below))[0] > 0
@@ -269,6 +270,11 @@ def real(path, given=()):
         # all vectors take part surely: the leak is the epsilon that each cell's training is proved for
         leak, v = cells[0]["epsilon_proved"], cells[0]["one_run"]
         beside("one_run: epsilon", leak, [one_run(leak, v["canaries"], v["canaries"], guesses=v["k_plus"])], [c["one_run"]["epsilon_lower"] > 0 for c in cells])
+    if "many_runs" in cells[0]:
+        leak, runs = cells[0]["epsilon_proved"], cells[0]["many_runs"]["runs"]
+        beside("many_runs: epsilon", leak, [many_runs(leak, runs)], [c["many_runs"]["epsilon_lower"] > 0 for c in cells])
+        curve = [(c["many_runs"].get("trade_off") or {"epsilon_lower": 0})["epsilon_lower"] > 0 for c in cells]
+        beside("many_runs trade_off: epsilon", leak, [many_runs(leak, runs, True)], curve)
     if "neighbours" in cells[0]:  # right trainings, whose limit takes neighbours.part times their noise
         limit, v = GIVEN["neighbours.limit"], cells[0]["neighbours"]
         GIVEN["neighbours.parameters"] = v["noise"]["values"] // v["repeats"]
