@@ -155,14 +155,19 @@ func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	return Load{Program: pace.Start + tokens*pace.Token}
 }
 
+// perStep returns the tokens of one epoch of a step with the given rounds.
+func (c *costing) perStep(rounds int) float64 {
+	if t := &c.experiment.Training; !t.Central() {
+		return float64(t.Cohort) * c.perUser
+	}
+	return float64(c.experiment.Training.Cohort) * float64(rounds) * c.tokens
+}
+
 // train adds the cost of a number of steps with the given rounds; before its join, a step has width
 // parts.
 func (c *costing) train(number, rounds, width int) {
 	training, steps := &c.experiment.Training, float64(number)
-	perStep := float64(training.Cohort) * float64(rounds) * c.tokens
-	if !training.Central() {
-		perStep = float64(training.Cohort) * float64(training.Client.Epochs) * c.perUser
-	}
+	perStep := c.perStep(rounds) * float64(max(1, training.Client.Epochs))
 	products := 3.0
 	if training.Central() && training.Privacy != nil {
 		products++ // the gradients of weights again, per record
@@ -390,7 +395,7 @@ func (c costing) step(rounds, width int) stepLoad {
 	checkpoint, sum := c.sizes()
 	work := Load{FLOP: c.slowness() * c.TrainingFLOP}
 	if c.trainedByProgram() {
-		work = c.programLoad(float64(c.experiment.Training.Cohort)*c.perUser, trains)
+		work = c.programLoad(c.perStep(rounds), trains)
 	}
 	if width == 0 {
 		work.Bytes = c.Bytes
