@@ -93,6 +93,13 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 			call("maxPoolBackward", nil, count, channels, below, x, dy, dx)
 		},
 		sumRows: func(rows int, dst, x []float32) { call("sumRows", nil, rows, dst, x) },
+		columnMoments: func(rows, columns, row int, x, y []float32, plain, product []float64) {
+			call("columnMoments", nil, rows, columns, row, x, y, plain, product)
+		},
+		normalizeColumns: func(rows int, x, mean, inverse []float32) { call("normalizeColumns", nil, rows, x, mean, inverse) },
+		normalizeColumnsBackward: func(rows int, dst, v, x, inverse, plain, product []float32) {
+			call("normalizeColumnsBackward", nil, rows, dst, v, x, inverse, plain, product)
+		},
 		rectify: func(alpha float32, x, y []float32) { call("rectify", nil, alpha, x, y) },
 		chaCha8: func(rows, state []uint32) { call("chaCha8", nil, rows, state) },
 		peak:    func(rounds int) (r int) { call("peak", &r, rounds); return r },

@@ -46,6 +46,46 @@ func SumRows(dst, x []float32) {
 	active.Load().sumRows(len(x)/len(dst), dst, x)
 }
 
+// ColumnMoments sets plain to the sums of the columns of x, and product to those of x*y, matrices with as many
+// columns as both. Each sum is a chain in float64 in the order of the rows, from 0.
+func ColumnMoments(x, y []float32, plain, product []float64) {
+	sameLength("y", y, x)
+	if len(plain) == 0 || len(product) != len(plain) || len(x)%len(plain) != 0 {
+		panic(fmt.Sprintf("kernels: x has %d elements, plain %d and product %d; want rows as long as both", len(x), len(plain), len(product)))
+	}
+	rows, whole := len(x)/len(plain), len(plain)/ColumnUnit*ColumnUnit
+	if rows == 0 || whole == 0 {
+		columnMoments(rows, len(plain), len(plain), x, y, plain, product)
+		return
+	}
+	active.Load().columnMoments(rows, whole, len(plain), x, y, plain, product)
+	columnMoments(rows, len(plain)-whole, len(plain), x[whole:], y[whole:], plain[whole:], product[whole:])
+}
+
+// NormalizeColumns replaces each element of x, a matrix with as many columns as mean, by (x - mean) * inverse
+// of its column.
+func NormalizeColumns(x, mean, inverse []float32) {
+	if len(mean) == 0 || len(inverse) != len(mean) || len(x)%len(mean) != 0 {
+		panic(fmt.Sprintf("kernels: x has %d elements, mean %d and inverse %d; want rows as long as both", len(x), len(mean), len(inverse)))
+	}
+	if len(x) > 0 {
+		active.Load().normalizeColumns(len(x)/len(mean), x, mean, inverse)
+	}
+}
+
+// NormalizeColumnsBackward sets each element of dst to inverse * (v - plain - x*product), matrices with as
+// many columns as plain; every operation is rounded. dst may be v.
+func NormalizeColumnsBackward(dst, v, x, inverse, plain, product []float32) {
+	sameLength("dst", dst, x)
+	sameLength("v", v, x)
+	if len(plain) == 0 || len(product) != len(plain) || len(inverse) != len(plain) || len(x)%len(plain) != 0 {
+		panic(fmt.Sprintf("kernels: x has %d elements, inverse, plain and product %d, %d, %d; want rows as long as each", len(x), len(inverse), len(plain), len(product)))
+	}
+	if len(x) > 0 {
+		active.Load().normalizeColumnsBackward(len(x)/len(plain), dst, v, x, inverse, plain, product)
+	}
+}
+
 // Rectify multiplies x by a slope: 1 where y is above 0, and alpha elsewhere. y may be x.
 func Rectify(alpha float32, x, y []float32) {
 	sameLength("y", y, x)
@@ -99,6 +139,35 @@ func sumRows(rows int, dst, x []float32) {
 	clear(dst)
 	for i := range rows {
 		add(dst, x[i*len(dst):][:len(dst)])
+	}
+}
+
+func columnMoments(rows, columns, row int, x, y []float32, plain, product []float64) {
+	clear(plain[:columns])
+	clear(product[:columns])
+	for i := range rows {
+		for j := range columns {
+			v, w := float64(x[i*row+j]), float64(y[i*row+j])
+			plain[j] += v
+			product[j] += float64(v * w)
+		}
+	}
+}
+
+func normalizeColumns(rows int, x, mean, inverse []float32) {
+	for i := range rows {
+		for j, m := range mean {
+			x[i*len(mean)+j] = (x[i*len(mean)+j] - m) * inverse[j]
+		}
+	}
+}
+
+func normalizeColumnsBackward(rows int, dst, v, x, inverse, plain, product []float32) {
+	for i := range rows {
+		for j, m := range plain {
+			at := i*len(plain) + j
+			dst[at] = inverse[j] * (v[at] - m - float32(x[at]*product[j]))
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -58,6 +59,55 @@ func TestSetsAgreeOnSumsOfRowsAndOnSlopes(t *testing.T) {
 	}
 }
 
+func TestSetsAgreeOnNormalizations(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(53, 0))
+	for n := 1; n <= 70; n++ {
+		rows := 1 + n%4
+		x, v, inverse, mean, product := randomVector(rng, rows*n), randomVector(rng, rows*n), normal(rng, n), normal(rng, n), normal(rng, n)
+		results := func(s *set) [][]float32 {
+			normalized, dv, own := clone(x), make([]float32, len(v)), clone(v)
+			s.normalizeColumns(rows, normalized, mean, inverse)
+			s.normalizeColumnsBackward(rows, dv, v, x, inverse, mean, product)
+			s.normalizeColumnsBackward(rows, own, own, x, inverse, mean, product)
+			return [][]float32{normalized, dv, own}
+		}
+		want := results(portable)
+		for _, s := range allSets() {
+			for i, got := range results(s) {
+				mustEqual(t, fmt.Sprintf("%s: %d columns, result %d", s.name, n, i), got, want[i])
+			}
+		}
+	}
+}
+
+func TestSetsAgreeOnMomentsOfColumns(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(54, 0))
+	for row := 1; row <= 70; row++ {
+		rows, columns := 1+row%5, row/ColumnUnit*ColumnUnit
+		x, y := randomVector(rng, rows*row), randomVector(rng, rows*row)
+		want, wantProduct := make([]float64, row), make([]float64, row)
+		columnMoments(rows, row, row, x, y, want, wantProduct)
+		got, product := make([]float64, row), make([]float64, row)
+		ColumnMoments(x, y, got, product)
+		mustEqual64(t, fmt.Sprintf("moments of %d columns", row), slices.Concat(got, product), slices.Concat(want, wantProduct))
+		for _, s := range allSets() {
+			if columns > 0 {
+				s.columnMoments(rows, columns, row, x, y, got, product)
+				mustEqual64(t, fmt.Sprintf("%s: moments of %d columns", s.name, row), slices.Concat(got, product), slices.Concat(want, wantProduct))
+			}
+		}
+	}
+}
+
+func mustEqual64(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, identical64) {
+		t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
 func TestPoolingOfExamples(t *testing.T) {
 	t.Parallel()
 	negativeZero := float32(math.Copysign(0, -1))
@@ -85,7 +135,12 @@ func TestShapesOfImagesAreChecked(t *testing.T) {
 		"a gradient too short": func() {
 			MaxPoolBackward(2, 1, 4, make([]float32, 8), make([]float32, 2), make([]float32, 7))
 		},
-		"half a row":  func() { SumRows(make([]float32, 2), make([]float32, 3)) },
+		"half a row":             func() { SumRows(make([]float32, 2), make([]float32, 3)) },
+		"moments of half a row":  func() { ColumnMoments(make([]float32, 3), make([]float32, 3), make([]float64, 2), make([]float64, 2)) },
+		"means of other columns": func() { NormalizeColumns(make([]float32, 4), make([]float32, 2), make([]float32, 1)) },
+		"gradients of other columns": func() {
+			NormalizeColumnsBackward(make([]float32, 4), make([]float32, 4), make([]float32, 4), make([]float32, 2), make([]float32, 2), nil)
+		},
 		"two lengths": func() { Rectify(0, make([]float32, 2), make([]float32, 3)) },
 	} {
 		mustPanic(t, name, call)

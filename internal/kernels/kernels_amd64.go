@@ -88,6 +88,12 @@ func maxPoolBackwardAVX2(count int, channels int, below int, x []float32, dy []f
 
 func sumRowsAVX2(rows int, dst []float32, x []float32)
 
+func columnMomentsAVX2(rows int, columns int, row int, x []float32, y []float32, plain []float64, product []float64)
+
+func normalizeColumnsAVX2(rows int, x []float32, mean []float32, inverse []float32)
+
+func normalizeColumnsBackwardAVX2(rows int, dst []float32, v []float32, x []float32, inverse []float32, plain []float32, product []float32)
+
 func chaCha8AVX2(rows []uint32, state []uint32)
 
 func peakAVX2(rounds int) int
@@ -201,6 +207,12 @@ func maxPoolAVX512(count int, channels int, below int, x []float32, y []float32)
 func maxPoolBackwardAVX512(count int, channels int, below int, x []float32, dy []float32, dx []float32)
 
 func sumRowsAVX512(rows int, dst []float32, x []float32)
+
+func columnMomentsAVX512(rows int, columns int, row int, x []float32, y []float32, plain []float64, product []float64)
+
+func normalizeColumnsAVX512(rows int, x []float32, mean []float32, inverse []float32)
+
+func normalizeColumnsBackwardAVX512(rows int, dst []float32, v []float32, x []float32, inverse []float32, plain []float32, product []float32)
 
 func chaCha8AVX512(rows []uint32, state []uint32)
 

@@ -6196,12 +6196,12 @@ TEXT ·sumRowsAVX2(SB), NOSPLIT, $0-56
 whole:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
-	MOVQ  CX, R8
 	MOVQ  rows+0(FP), DI
+	MOVQ  BX, R8
 
 row:
-	VMOVUPS (R8)(BX*1), Y2
-	VMOVUPS 32(R8)(BX*1), Y3
+	VMOVUPS (CX)(R8*1), Y2
+	VMOVUPS 32(CX)(R8*1), Y3
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y3, Y1, Y1
 	ADDQ    SI, R8
@@ -6222,19 +6222,245 @@ rest:
 	VMOVUPS 96(DI)(DX*4), Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	MOVQ    CX, R8
-	MOVQ    rows+0(FP), DI
+	MOVQ    rows+0(FP), DX
+	MOVQ    BX, DI
 
 last_row:
-	VMASKMOVPS (R8)(BX*1), Y0, Y4
-	VMASKMOVPS 32(R8)(BX*1), Y1, Y5
+	VMASKMOVPS (CX)(DI*1), Y0, Y4
+	VMASKMOVPS 32(CX)(DI*1), Y1, Y5
 	VADDPS     Y4, Y2, Y2
 	VADDPS     Y5, Y3, Y3
-	ADDQ       SI, R8
-	DECQ       DI
+	ADDQ       SI, DI
+	DECQ       DX
 	JNZ        last_row
 	VMASKMOVPS Y2, Y0, (AX)(BX*1)
 	VMASKMOVPS Y3, Y1, 32(AX)(BX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func columnMomentsAVX2(rows int, columns int, row int, x []float32, y []float32, plain []float64, product []float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·columnMomentsAVX2(SB), NOSPLIT, $0-120
+	MOVQ x_base+24(FP), AX
+	MOVQ y_base+48(FP), CX
+	MOVQ columns+8(FP), DX
+	XORQ BX, BX
+	MOVQ row+16(FP), SI
+	SHLQ $0x02, SI
+
+columns:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  rows+0(FP), DI
+	MOVQ  BX, R8
+
+row:
+	VMOVUPS      (AX)(R8*1), Y8
+	VMOVUPS      32(AX)(R8*1), Y9
+	VMOVUPS      (CX)(R8*1), Y10
+	VMOVUPS      32(CX)(R8*1), Y11
+	VCVTPS2PD    X8, Y12
+	VEXTRACTF128 $0x01, Y8, X8
+	VCVTPS2PD    X8, Y8
+	VCVTPS2PD    X10, Y13
+	VEXTRACTF128 $0x01, Y10, X10
+	VCVTPS2PD    X10, Y10
+	VADDPD       Y12, Y0, Y0
+	VADDPD       Y8, Y1, Y1
+	VFMADD231PD  Y12, Y13, Y4
+	VFMADD231PD  Y8, Y10, Y5
+	VCVTPS2PD    X9, Y8
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VCVTPS2PD    X11, Y10
+	VEXTRACTF128 $0x01, Y11, X11
+	VCVTPS2PD    X11, Y11
+	VADDPD       Y8, Y2, Y2
+	VADDPD       Y9, Y3, Y3
+	VFMADD231PD  Y8, Y10, Y6
+	VFMADD231PD  Y9, Y11, Y7
+	ADDQ         SI, R8
+	DECQ         DI
+	JNZ          row
+	MOVQ         plain_base+72(FP), DI
+	VMOVUPD      Y0, (DI)(BX*2)
+	VMOVUPD      Y1, 32(DI)(BX*2)
+	VMOVUPD      Y2, 64(DI)(BX*2)
+	VMOVUPD      Y3, 96(DI)(BX*2)
+	MOVQ         product_base+96(FP), DI
+	VMOVUPD      Y4, (DI)(BX*2)
+	VMOVUPD      Y5, 32(DI)(BX*2)
+	VMOVUPD      Y6, 64(DI)(BX*2)
+	VMOVUPD      Y7, 96(DI)(BX*2)
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x10, DX
+	JNZ          columns
+	VZEROUPPER
+	RET
+
+// func normalizeColumnsAVX2(rows int, x []float32, mean []float32, inverse []float32)
+// Requires: AVX
+TEXT ·normalizeColumnsAVX2(SB), NOSPLIT, $0-80
+	MOVQ    x_base+8(FP), AX
+	MOVQ    mean_len+40(FP), CX
+	XORQ    DX, DX
+	MOVQ    mean_len+40(FP), BX
+	SHLQ    $0x02, BX
+	SUBQ    $0x10, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    mean_base+32(FP), SI
+	VMOVUPS (SI)(DX*1), Y0
+	VMOVUPS 32(SI)(DX*1), Y1
+	MOVQ    inverse_base+56(FP), SI
+	VMOVUPS (SI)(DX*1), Y2
+	VMOVUPS 32(SI)(DX*1), Y3
+	MOVQ    rows+0(FP), SI
+	MOVQ    DX, DI
+
+row:
+	VMOVUPS (AX)(DI*1), Y4
+	VMOVUPS 32(AX)(DI*1), Y5
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y5, Y5
+	VMULPS  Y2, Y4, Y4
+	VMULPS  Y3, Y5, Y5
+	VMOVUPS Y4, (AX)(DI*1)
+	VMOVUPS Y5, 32(AX)(DI*1)
+	ADDQ    BX, DI
+	DECQ    SI
+	JNZ     row
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x10, CX
+	JGE     whole
+
+rest:
+	ADDQ       $0x10, CX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), SI
+	NEGQ       CX
+	VMOVUPS    64(SI)(CX*4), Y0
+	VMOVUPS    96(SI)(CX*4), Y1
+	MOVQ       mean_base+32(FP), CX
+	VMASKMOVPS (CX)(DX*1), Y0, Y2
+	VMASKMOVPS 32(CX)(DX*1), Y1, Y3
+	MOVQ       inverse_base+56(FP), CX
+	VMASKMOVPS (CX)(DX*1), Y0, Y4
+	VMASKMOVPS 32(CX)(DX*1), Y1, Y5
+	MOVQ       rows+0(FP), CX
+
+last_row:
+	VMASKMOVPS (AX)(DX*1), Y0, Y6
+	VMASKMOVPS 32(AX)(DX*1), Y1, Y7
+	VSUBPS     Y2, Y6, Y6
+	VSUBPS     Y3, Y7, Y7
+	VMULPS     Y4, Y6, Y6
+	VMULPS     Y5, Y7, Y7
+	VMASKMOVPS Y6, Y0, (AX)(DX*1)
+	VMASKMOVPS Y7, Y1, 32(AX)(DX*1)
+	ADDQ       BX, DX
+	DECQ       CX
+	JNZ        last_row
+
+done:
+	VZEROUPPER
+	RET
+
+// func normalizeColumnsBackwardAVX2(rows int, dst []float32, v []float32, x []float32, inverse []float32, plain []float32, product []float32)
+// Requires: AVX
+TEXT ·normalizeColumnsBackwardAVX2(SB), NOSPLIT, $0-152
+	MOVQ    dst_base+8(FP), AX
+	MOVQ    v_base+32(FP), CX
+	MOVQ    x_base+56(FP), DX
+	MOVQ    plain_len+112(FP), BX
+	XORQ    SI, SI
+	MOVQ    plain_len+112(FP), DI
+	SHLQ    $0x02, DI
+	SUBQ    $0x10, BX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    inverse_base+80(FP), R8
+	VMOVUPS (R8)(SI*1), Y0
+	VMOVUPS 32(R8)(SI*1), Y1
+	MOVQ    plain_base+104(FP), R8
+	VMOVUPS (R8)(SI*1), Y2
+	VMOVUPS 32(R8)(SI*1), Y3
+	MOVQ    product_base+128(FP), R8
+	VMOVUPS (R8)(SI*1), Y4
+	VMOVUPS 32(R8)(SI*1), Y5
+	MOVQ    rows+0(FP), R8
+	MOVQ    SI, R9
+
+row:
+	VMOVUPS (CX)(R9*1), Y6
+	VMOVUPS 32(CX)(R9*1), Y7
+	VMOVUPS (DX)(R9*1), Y8
+	VMOVUPS 32(DX)(R9*1), Y9
+	VMULPS  Y4, Y8, Y8
+	VMULPS  Y5, Y9, Y9
+	VSUBPS  Y2, Y6, Y6
+	VSUBPS  Y3, Y7, Y7
+	VSUBPS  Y8, Y6, Y6
+	VSUBPS  Y9, Y7, Y7
+	VMULPS  Y0, Y6, Y6
+	VMULPS  Y1, Y7, Y7
+	VMOVUPS Y6, (AX)(R9*1)
+	VMOVUPS Y7, 32(AX)(R9*1)
+	ADDQ    DI, R9
+	DECQ    R8
+	JNZ     row
+	ADDQ    $0x00000040, SI
+	SUBQ    $0x10, BX
+	JGE     whole
+
+rest:
+	ADDQ       $0x10, BX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), R8
+	NEGQ       BX
+	VMOVUPS    64(R8)(BX*4), Y0
+	VMOVUPS    96(R8)(BX*4), Y1
+	MOVQ       inverse_base+80(FP), BX
+	VMASKMOVPS (BX)(SI*1), Y0, Y2
+	VMASKMOVPS 32(BX)(SI*1), Y1, Y3
+	MOVQ       plain_base+104(FP), BX
+	VMASKMOVPS (BX)(SI*1), Y0, Y4
+	VMASKMOVPS 32(BX)(SI*1), Y1, Y5
+	MOVQ       product_base+128(FP), BX
+	VMASKMOVPS (BX)(SI*1), Y0, Y6
+	VMASKMOVPS 32(BX)(SI*1), Y1, Y7
+	MOVQ       rows+0(FP), BX
+
+last_row:
+	VMASKMOVPS (CX)(SI*1), Y0, Y8
+	VMASKMOVPS 32(CX)(SI*1), Y1, Y9
+	VMASKMOVPS (DX)(SI*1), Y0, Y10
+	VMASKMOVPS 32(DX)(SI*1), Y1, Y11
+	VMULPS     Y6, Y10, Y10
+	VMULPS     Y7, Y11, Y11
+	VSUBPS     Y4, Y8, Y8
+	VSUBPS     Y5, Y9, Y9
+	VSUBPS     Y10, Y8, Y8
+	VSUBPS     Y11, Y9, Y9
+	VMULPS     Y2, Y8, Y8
+	VMULPS     Y3, Y9, Y9
+	VMASKMOVPS Y8, Y0, (AX)(SI*1)
+	VMASKMOVPS Y9, Y1, 32(AX)(SI*1)
+	ADDQ       DI, SI
+	DECQ       BX
+	JNZ        last_row
 
 done:
 	VZEROUPPER
@@ -17637,14 +17863,14 @@ whole:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   DX, R8
 	MOVQ   rows+0(FP), DI
+	MOVQ   BX, R8
 
 row:
-	VMOVUPS (R8)(BX*1), Z4
-	VMOVUPS 64(R8)(BX*1), Z5
-	VMOVUPS 128(R8)(BX*1), Z6
-	VMOVUPS 192(R8)(BX*1), Z7
+	VMOVUPS (DX)(R8*1), Z4
+	VMOVUPS 64(DX)(R8*1), Z5
+	VMOVUPS 128(DX)(R8*1), Z6
+	VMOVUPS 192(DX)(R8*1), Z7
 	VADDPS  Z4, Z0, Z0
 	VADDPS  Z5, Z1, Z1
 	VADDPS  Z6, Z2, Z2
@@ -17677,25 +17903,235 @@ rest:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	MOVQ   DX, R8
-	MOVQ   rows+0(FP), DI
+	MOVQ   rows+0(FP), CX
+	MOVQ   BX, DI
 
 last_row:
-	VMOVUPS.Z (R8)(BX*1), K1, Z0
-	VMOVUPS.Z 64(R8)(BX*1), K2, Z1
-	VMOVUPS.Z 128(R8)(BX*1), K3, Z2
-	VMOVUPS.Z 192(R8)(BX*1), K4, Z3
+	VMOVUPS.Z (DX)(DI*1), K1, Z0
+	VMOVUPS.Z 64(DX)(DI*1), K2, Z1
+	VMOVUPS.Z 128(DX)(DI*1), K3, Z2
+	VMOVUPS.Z 192(DX)(DI*1), K4, Z3
 	VADDPS    Z0, Z8, Z8
 	VADDPS    Z1, Z9, Z9
 	VADDPS    Z2, Z10, Z10
 	VADDPS    Z3, Z11, Z11
-	ADDQ      SI, R8
-	DECQ      DI
+	ADDQ      SI, DI
+	DECQ      CX
 	JNZ       last_row
 	VMOVUPS   Z8, K1, (AX)(BX*1)
 	VMOVUPS   Z9, K2, 64(AX)(BX*1)
 	VMOVUPS   Z10, K3, 128(AX)(BX*1)
 	VMOVUPS   Z11, K4, 192(AX)(BX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func columnMomentsAVX512(rows int, columns int, row int, x []float32, y []float32, plain []float64, product []float64)
+// Requires: AVX, AVX512F
+TEXT ·columnMomentsAVX512(SB), NOSPLIT, $0-120
+	MOVQ x_base+24(FP), AX
+	MOVQ y_base+48(FP), CX
+	MOVQ columns+8(FP), DX
+	XORQ BX, BX
+	MOVQ row+16(FP), SI
+	SHLQ $0x02, SI
+
+columns:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   rows+0(FP), DI
+	MOVQ   BX, R8
+
+row:
+	VMOVUPS       (AX)(R8*1), Z4
+	VMOVUPS       (CX)(R8*1), Z5
+	VCVTPS2PD     Y4, Z6
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VCVTPS2PD     Y5, Z7
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VADDPD        Z6, Z0, Z0
+	VADDPD        Z4, Z1, Z1
+	VFMADD231PD   Z6, Z7, Z2
+	VFMADD231PD   Z4, Z5, Z3
+	ADDQ          SI, R8
+	DECQ          DI
+	JNZ           row
+	MOVQ          plain_base+72(FP), DI
+	VMOVUPD       Z0, (DI)(BX*2)
+	VMOVUPD       Z1, 64(DI)(BX*2)
+	MOVQ          product_base+96(FP), DI
+	VMOVUPD       Z2, (DI)(BX*2)
+	VMOVUPD       Z3, 64(DI)(BX*2)
+	ADDQ          $0x00000040, BX
+	SUBQ          $0x10, DX
+	JNZ           columns
+	VZEROUPPER
+	RET
+
+// func normalizeColumnsAVX512(rows int, x []float32, mean []float32, inverse []float32)
+// Requires: AVX, AVX512F
+TEXT ·normalizeColumnsAVX512(SB), NOSPLIT, $0-80
+	MOVQ    x_base+8(FP), AX
+	MOVQ    mean_len+40(FP), CX
+	XORQ    DX, DX
+	MOVQ    mean_len+40(FP), BX
+	SHLQ    $0x02, BX
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    mean_base+32(FP), SI
+	VMOVUPS (SI)(DX*1), Z0
+	VMOVUPS 64(SI)(DX*1), Z1
+	MOVQ    inverse_base+56(FP), SI
+	VMOVUPS (SI)(DX*1), Z2
+	VMOVUPS 64(SI)(DX*1), Z3
+	MOVQ    rows+0(FP), SI
+	MOVQ    DX, DI
+
+row:
+	VMOVUPS (AX)(DI*1), Z4
+	VMOVUPS 64(AX)(DI*1), Z5
+	VSUBPS  Z0, Z4, Z4
+	VSUBPS  Z1, Z5, Z5
+	VMULPS  Z2, Z4, Z4
+	VMULPS  Z3, Z5, Z5
+	VMOVUPS Z4, (AX)(DI*1)
+	VMOVUPS Z5, 64(AX)(DI*1)
+	ADDQ    BX, DI
+	DECQ    SI
+	JNZ     row
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x20, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K1
+	SHRQ      $0x10, SI
+	KMOVW     SI, K2
+	MOVQ      mean_base+32(FP), CX
+	VMOVUPS.Z (CX)(DX*1), K1, Z0
+	VMOVUPS.Z 64(CX)(DX*1), K2, Z1
+	MOVQ      inverse_base+56(FP), CX
+	VMOVUPS.Z (CX)(DX*1), K1, Z2
+	VMOVUPS.Z 64(CX)(DX*1), K2, Z3
+	MOVQ      rows+0(FP), CX
+
+last_row:
+	VMOVUPS.Z (AX)(DX*1), K1, Z4
+	VMOVUPS.Z 64(AX)(DX*1), K2, Z5
+	VSUBPS    Z0, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z3, Z5, Z5
+	VMOVUPS   Z4, K1, (AX)(DX*1)
+	VMOVUPS   Z5, K2, 64(AX)(DX*1)
+	ADDQ      BX, DX
+	DECQ      CX
+	JNZ       last_row
+
+done:
+	VZEROUPPER
+	RET
+
+// func normalizeColumnsBackwardAVX512(rows int, dst []float32, v []float32, x []float32, inverse []float32, plain []float32, product []float32)
+// Requires: AVX, AVX512F
+TEXT ·normalizeColumnsBackwardAVX512(SB), NOSPLIT, $0-152
+	MOVQ    dst_base+8(FP), AX
+	MOVQ    v_base+32(FP), DX
+	MOVQ    x_base+56(FP), BX
+	MOVQ    plain_len+112(FP), CX
+	XORQ    SI, SI
+	MOVQ    plain_len+112(FP), DI
+	SHLQ    $0x02, DI
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    inverse_base+80(FP), R8
+	VMOVUPS (R8)(SI*1), Z0
+	VMOVUPS 64(R8)(SI*1), Z1
+	MOVQ    plain_base+104(FP), R8
+	VMOVUPS (R8)(SI*1), Z2
+	VMOVUPS 64(R8)(SI*1), Z3
+	MOVQ    product_base+128(FP), R8
+	VMOVUPS (R8)(SI*1), Z4
+	VMOVUPS 64(R8)(SI*1), Z5
+	MOVQ    rows+0(FP), R8
+	MOVQ    SI, R9
+
+row:
+	VMOVUPS (DX)(R9*1), Z6
+	VMOVUPS 64(DX)(R9*1), Z7
+	VMOVUPS (BX)(R9*1), Z8
+	VMOVUPS 64(BX)(R9*1), Z9
+	VMULPS  Z4, Z8, Z8
+	VMULPS  Z5, Z9, Z9
+	VSUBPS  Z2, Z6, Z6
+	VSUBPS  Z3, Z7, Z7
+	VSUBPS  Z8, Z6, Z6
+	VSUBPS  Z9, Z7, Z7
+	VMULPS  Z0, Z6, Z6
+	VMULPS  Z1, Z7, Z7
+	VMOVUPS Z6, (AX)(R9*1)
+	VMOVUPS Z7, 64(AX)(R9*1)
+	ADDQ    DI, R9
+	DECQ    R8
+	JNZ     row
+	ADDQ    $0x00000080, SI
+	SUBQ    $0x20, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	SHRQ      $0x10, R8
+	KMOVW     R8, K2
+	MOVQ      inverse_base+80(FP), CX
+	VMOVUPS.Z (CX)(SI*1), K1, Z0
+	VMOVUPS.Z 64(CX)(SI*1), K2, Z1
+	MOVQ      plain_base+104(FP), CX
+	VMOVUPS.Z (CX)(SI*1), K1, Z2
+	VMOVUPS.Z 64(CX)(SI*1), K2, Z3
+	MOVQ      product_base+128(FP), CX
+	VMOVUPS.Z (CX)(SI*1), K1, Z4
+	VMOVUPS.Z 64(CX)(SI*1), K2, Z5
+	MOVQ      rows+0(FP), CX
+
+last_row:
+	VMOVUPS.Z (DX)(SI*1), K1, Z6
+	VMOVUPS.Z 64(DX)(SI*1), K2, Z7
+	VMOVUPS.Z (BX)(SI*1), K1, Z8
+	VMOVUPS.Z 64(BX)(SI*1), K2, Z9
+	VMULPS    Z4, Z8, Z8
+	VMULPS    Z5, Z9, Z9
+	VSUBPS    Z2, Z6, Z6
+	VSUBPS    Z3, Z7, Z7
+	VSUBPS    Z8, Z6, Z6
+	VSUBPS    Z9, Z7, Z7
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z1, Z7, Z7
+	VMOVUPS   Z6, K1, (AX)(SI*1)
+	VMOVUPS   Z7, K2, 64(AX)(SI*1)
+	ADDQ      DI, SI
+	DECQ      CX
+	JNZ       last_row
 
 done:
 	VZEROUPPER

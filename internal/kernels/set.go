@@ -54,11 +54,15 @@ type set struct {
 	gruCell      func(dst, u, x, z []float32) // dst = z + u*(x-z), the product rounded
 	gruBackward  func(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32)
 
-	// Kernels of images: see MaxPool, MaxPoolBackward, SumRows and Rectify; none has an empty argument.
+	// Kernels of images: see the functions of their names; none has an empty argument.
 	maxPool         func(count, channels, below int, x, y []float32)
 	maxPoolBackward func(count, channels, below int, x, dy, dx []float32)
 	sumRows         func(rows int, dst, x []float32)
 	rectify         func(alpha float32, x, y []float32)
+	// columnMoments takes a multiple of ColumnUnit columns of rows that are row elements apart.
+	columnMoments            func(rows, columns, row int, x, y []float32, plain, product []float64)
+	normalizeColumns         func(rows int, x, mean, inverse []float32)
+	normalizeColumnsBackward func(rows int, dst, v, x, inverse, plain, product []float32)
 
 	// chaCha8 computes blocks of lanes that divide ChaCha8Lanes.
 	chaCha8 func(rows, state []uint32)

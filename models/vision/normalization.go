@@ -3,6 +3,7 @@ package vision
 import (
 	"math"
 
+	"coalmine/internal/kernels"
 	"coalmine/models"
 )
 
@@ -32,6 +33,7 @@ type norm struct {
 	// backward and forward are the means over lanes of the two uses of J.
 	backward, forward laneMeans
 	cross             []float64
+	narrow            [2][]float32 // means in float32
 }
 
 // laneMeans are m(v) and m(v n).
@@ -78,48 +80,56 @@ func (b *norm) normalize(z []float32) {
 	for lane, v := range b.variance {
 		b.inverse[lane] = float32(1 / math.Sqrt(v+normEpsilon))
 	}
-	row, feature := b.strides()
-	for i := range b.rows {
-		lane := i * row
-		for j, v := range part(z, i, i+1, b.features) {
-			z[i*b.features+j] = (v - float32(b.mean[lane])) * b.inverse[lane]
-			lane += feature
+	if b.kind == models.BatchNorm {
+		kernels.NormalizeColumns(z, narrow(&b.narrow[0], b.mean), b.inverse)
+		return
+	}
+	for i, mean := range b.mean {
+		image := part(z, i, i+1, b.features)
+		for j, v := range image {
+			image[j] = (v - float32(mean)) * b.inverse[i]
 		}
 	}
 }
 
 // moments sets mean and variance from sums of z and of its squares, accurate enough in float64.
 func (b *norm) moments(z []float32) {
-	clear(b.mean)
-	clear(b.variance)
-	row, feature := b.strides()
-	for i := range b.rows {
-		lane := i * row
-		for _, v := range part(z, i, i+1, b.features) {
-			b.mean[lane] += float64(v)
-			b.variance[lane] += float64(float64(v) * float64(v))
-			lane += feature
-		}
-	}
+	b.sums(b.mean, b.variance, z, z)
 	for lane := range b.mean {
 		b.mean[lane] /= b.count()
 		b.variance[lane] = max(0, b.variance[lane]/b.count()-float64(b.mean[lane]*b.mean[lane]))
 	}
 }
 
-// means sets plain to m(v) and product to m(v w).
-func (b *norm) means(m *laneMeans, v, w []float32) {
-	clear(m.plain)
-	clear(m.product)
-	row, feature := b.strides()
+// sums sets plain and product to the sums over lanes of v and of v w.
+func (b *norm) sums(plain, product []float64, v, w []float32) {
+	if b.kind == models.BatchNorm {
+		kernels.ColumnMoments(v, w, plain, product)
+		return
+	}
+	clear(plain)
+	clear(product)
 	for i := range b.rows {
-		lane, others := i*row, part(w, i, i+1, b.features)
+		others := part(w, i, i+1, b.features)
 		for j, x := range part(v, i, i+1, b.features) {
-			m.plain[lane] += float64(x)
-			m.product[lane] += float64(float64(x) * float64(others[j]))
-			lane += feature
+			plain[i] += float64(x)
+			product[i] += float64(float64(x) * float64(others[j]))
 		}
 	}
+}
+
+// narrow returns x in float32, in buffer.
+func narrow(buffer *[]float32, x []float64) []float32 {
+	*buffer = grow(*buffer, len(x))
+	for i, v := range x {
+		(*buffer)[i] = float32(v)
+	}
+	return *buffer
+}
+
+// means sets plain to m(v) and product to m(v w).
+func (b *norm) means(m *laneMeans, v, w []float32) {
+	b.sums(m.plain, m.product, v, w)
 	for lane := range m.plain {
 		m.plain[lane] /= b.count()
 		m.product[lane] /= b.count()
@@ -133,13 +143,15 @@ func (b *norm) jacobian(m *laneMeans, dst, v, n []float32) {
 		return
 	}
 	b.means(m, v, n)
-	row, feature := b.strides()
-	for i := range b.rows {
-		lane := i * row
+	if b.kind == models.BatchNorm {
+		kernels.NormalizeColumnsBackward(dst, v, n, b.inverse, narrow(&b.narrow[0], m.plain), narrow(&b.narrow[1], m.product))
+		return
+	}
+	for i, inverse := range b.inverse {
 		d, x, normal := part(dst, i, i+1, b.features), part(v, i, i+1, b.features), part(n, i, i+1, b.features)
+		plain, product := float32(m.plain[i]), float32(m.product[i])
 		for j := range d {
-			d[j] = b.inverse[lane] * (x[j] - float32(m.plain[lane]) - float32(normal[j]*float32(m.product[lane])))
-			lane += feature
+			d[j] = inverse * (x[j] - plain - float32(normal[j]*product))
 		}
 	}
 }

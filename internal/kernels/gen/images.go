@@ -13,12 +13,8 @@ func (s isa) images() {
 	s.maxPool()
 	s.maxPoolBackward()
 	s.sumRows()
-}
-
-// square holds the offsets of the four pixels of a square, and its number of channels.
-type square struct {
-	at       indices
-	channels reg.GPVirtual
+	s.columnMoments()
+	s.normalizeColumns()
 }
 
 // squares emits a loop over the squares of 2 x 2 pixels in two rows of pixels, and in it one over their
@@ -116,28 +112,99 @@ func (s isa) unequal(x, y group, zero reg.VecVirtual) []reg.Register {
 func (s isa) sumRows() {
 	s.function("sumRows", "(rows int, dst, x []float32)")
 	dst, x, n, index := base("dst"), base("x"), length("dst"), zeroIndex()
-	row := stride4(length("dst"))
-	rows, at := GP64(), GP64()
-	labels := []string{"row", "last_row"}
+	row := rowBytes("dst")
 	s.loop(n, s.lanes/4, indices{index}, func(s step) {
-		label := labels[0]
-		labels = labels[1:]
 		sums := s.zeros(len(s.masks))
-		MOVQ(x, at)
-		Load(Param("rows"), rows)
-		Label(label)
-		each(VADDPS, s.read(at, index), sums, sums)
-		ADDQ(row, at)
-		DECQ(rows)
-		JNZ(LabelRef(label))
+		s.rows(index, row, func(at reg.GPVirtual) { each(VADDPS, s.read(x, at), sums, sums) })
 		s.write(sums, dst, index)
 	})
 	finish()
 }
 
-func stride4(v reg.GPVirtual) reg.GPVirtual {
-	SHLQ(U8(2), v)
-	return v
+func rowBytes(name string) reg.GPVirtual {
+	row := length(name)
+	SHLQ(U8(2), row)
+	return row
+}
+
+// rows emits a loop over rows of a number of bytes, at the columns from index on.
+func (s step) rows(index, row reg.GPVirtual, body func(at reg.GPVirtual)) {
+	label := "row"
+	if s.masks[0] != nil {
+		label = "last_row"
+	}
+	rows, at := Load(Param("rows"), GP64()).(reg.GPVirtual), GP64()
+	MOVQ(index, at)
+	Label(label)
+	body(at)
+	ADDQ(row, at)
+	DECQ(rows)
+	JNZ(LabelRef(label))
+}
+
+// columnMoments emits the sums of the columns of x and of x times y, whose products are exact in float64.
+// The number of columns is a multiple of reductionLanes.
+func (s isa) columnMoments() {
+	s.function("columnMoments", "(rows, columns, row int, x, y []float32, plain, product []float64)")
+	x, y, n, index := base("x"), base("y"), Load(Param("columns"), GP64()).(reg.GPVirtual), zeroIndex()
+	row := stride("row")
+	Label("columns")
+	whole := step{s, make([]reg.Register, s.perReduction(4))}
+	sums, products := s.zeros(s.perReduction(8)), s.zeros(s.perReduction(8))
+	whole.rows(index, row, func(at reg.GPVirtual) {
+		v, w := whole.read(x, at), whole.read(y, at)
+		for i := range v {
+			of, by := s.doubles(v[i]), s.doubles(w[i])
+			each(VADDPD, of, sums.lanesOf(i), sums.lanesOf(i))
+			each(VFMADD231PD, of, by, products.lanesOf(i))
+		}
+	})
+	s.writeDoubles(sums, base("plain"), index)
+	s.writeDoubles(products, base("product"), index)
+	ADDQ(U32(4*reductionLanes), index)
+	SUBQ(U8(reductionLanes), n)
+	JNZ(LabelRef("columns"))
+	finish()
+}
+
+// writeDoubles stores float64 at the place of the float32 at index.
+func (s isa) writeDoubles(g group, to, index reg.GPVirtual) {
+	for i, v := range g {
+		VMOVUPD(v, Mem{Base: to, Index: index, Scale: 2, Disp: i * s.bytes()})
+	}
+}
+
+// normalizeColumns emits (x-mean)*inverse, and normalizeColumnsBackward inverse*(v-plain-x*product).
+func (s isa) normalizeColumns() {
+	s.function("normalizeColumns", "(rows int, x, mean, inverse []float32)")
+	x, n, index := base("x"), length("mean"), zeroIndex()
+	row := rowBytes("mean")
+	s.loop(n, unroll, indices{index}, func(s step) {
+		mean, inverse := s.read(base("mean"), index), s.read(base("inverse"), index)
+		s.rows(index, row, func(at reg.GPVirtual) {
+			v := s.read(x, at)
+			each(VSUBPS, mean, v, v)
+			each(VMULPS, inverse, v, v)
+			s.write(v, x, at)
+		})
+	})
+	finish()
+
+	s.function("normalizeColumnsBackward", "(rows int, dst, v, x, inverse, plain, product []float32)")
+	dst, v, x, n, index := base("dst"), base("v"), base("x"), length("plain"), zeroIndex()
+	row = rowBytes("plain")
+	s.loop(n, unroll, indices{index}, func(s step) {
+		inverse, plain, product := s.read(base("inverse"), index), s.read(base("plain"), index), s.read(base("product"), index)
+		s.rows(index, row, func(at reg.GPVirtual) {
+			d, share := s.read(v, at), s.read(x, at)
+			each(VMULPS, product, share, share)
+			each(VSUBPS, plain, d, d)
+			each(VSUBPS, share, d, d)
+			each(VMULPS, inverse, d, d)
+			s.write(d, dst, at)
+		})
+	})
+	finish()
 }
 
 // rectified multiplies x by a slope: 1 where y is above 0, or a NaN without sign, and alpha elsewhere.
