@@ -37,6 +37,9 @@
 // combined with lane i+8, i+4, i+2 and i+1. AddRowDots does the same in float32;
 // ExpColumns documents the sums of columns.
 //
+// SumRows (float32) and ColumnMoments (float64) add each column in the order of the
+// rows. NormalizeColumns and NormalizeColumnsBackward round every operation.
+//
 // ChaCha8, which computes the blocks of parallel random streams, uses only integers.
 //
 // GemmRounded adds integers, which is exact in any order; CIFGRoughDot is one
