@@ -42,9 +42,7 @@ func converted(t *testing.T, args ...string) []string {
 	var all []string
 	file := source.File{Name: "out", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out)), nil }}
 	for rec, err := range source.Records(t.Context(), []source.File{file}, source.Limits{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, rec.User+": "+rec.Text)
 	}
 	return all
@@ -164,9 +162,7 @@ func TestThePairsAreWhole(t *testing.T) {
 	file := source.File{Name: "tldr-en-es.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("tldr-en-es.jsonl.gz") }}
 	users, n := map[string]bool{}, 0
 	for rec, err := range (source.Reading{Pairs: true}).Records(t.Context(), []source.File{file}, source.Limits{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		users[rec.User], n = true, n+1
 	}
 	if n != 7141 || len(users) != 1549 {

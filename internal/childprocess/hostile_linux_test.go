@@ -169,9 +169,7 @@ func TestNothingOutlivesAProgramThatIsKilled(t *testing.T) {
 				if err == nil {
 					err = run.Start()
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" || err != nil {
 					t.Fatalf("%s: %q, %v", escape, said, err)
 				}
@@ -347,9 +345,7 @@ func TestACommandInheritsNoFiles(t *testing.T) {
 		file := must.Get(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 		defer file.Close()
 		inherited, err := syscall.Dup(int(file.Fd())) // one that programs inherit
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer syscall.Close(inherited)
 		c := confined(t.TempDir(), i)
 		c.Args = []string{"sh", "-c", fmt.Sprintf("[ -e /proc/self/fd/%d ] && ls -l /proc/self/fd; echo done", inherited)}

@@ -57,9 +57,8 @@ func TestNothingOutsideIsRead(t *testing.T) {
 	if _, err := w.Read("out", 1<<20); err == nil {
 		t.Error("a link to a file elsewhere is read")
 	}
-	if _, err := w.List("."); err == nil || !strings.Contains(err.Error(), "out is no regular file") {
-		t.Errorf("a link is listed: %v", err)
-	}
+	_, err := w.List(".")
+	must.Say(t, err, "out is no regular file")
 	if err := w.Put("../beside", nil); err == nil {
 		t.Error("a file beside the directory is written")
 	}

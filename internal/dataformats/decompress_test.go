@@ -39,9 +39,7 @@ func packed(t testing.TB, text string, open func(io.Writer) (io.WriteCloser, err
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b.Bytes()
 }
 

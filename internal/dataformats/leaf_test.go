@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"coalmine/internal/must"
 )
 
 // The decoder of JSON makes two names one by replacing bytes that are not UTF-8, or half a
@@ -20,9 +22,7 @@ func TestNamesThatAreNotUTF8AreKnown(t *testing.T) {
 	for _, file := range []io.Reader{strings.NewReader(data), iotest.OneByteReader(strings.NewReader(data)), iotest.HalfReader(strings.NewReader(data))} {
 		var got []string
 		for x, err := range LEAFExamples(file) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if x.Misnamed != nil {
 				x.User += " misnamed"
 			}

@@ -128,9 +128,7 @@ var impatient = Options{Command: childprocess.Command{Terms: childprocess.Terms{
 func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
 	t.Parallel()
 	c, err := asking(t, described+"echo thinking >&2; exec sleep 1000", impatient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = c.LogLikelihoods(t.Context(), pairs, 8)
 	if err == nil || !strings.Contains(err.Error(), "it did not answer request 2 (loglikelihood, 2 of them) within 2s; allow more time") || contracts.RuleOf(err) != OneAnswerEach {
 		t.Errorf("got %v", err)
@@ -148,9 +146,7 @@ func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
 func TestACommandThatDoesNotReadIsGivenUp(t *testing.T) {
 	t.Parallel()
 	c, err := asking(t, described+"exec sleep 1000", impatient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = c.LogLikelihoods(t.Context(), []Pair{{"", strings.Repeat("a", 1<<20)}}, 1)
 	if contracts.RuleOf(err) != OneAnswerEach {
 		t.Errorf("got %v", err)
@@ -180,9 +176,7 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		"it ended and left 1 processes behind, which were killed (rule 12 of the contract score); it said nothing o": {"exec setsid sleep 1000 >/dev/null & cat", 0},
 	} {
 		c := must.Get(asking(t, described+o.script, Options{Command: childprocess.Command{Grace: o.grace}}))(t)
-		if err := c.Close(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		must.Say(t, c.Close(), want)
 	}
 }
 

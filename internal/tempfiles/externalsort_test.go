@@ -30,9 +30,7 @@ func TestSorterIsStableWhateverItSpills(t *testing.T) {
 		slices.SortStableFunc(want, func(a, b keyedOrdinal) int { return int(a.key) - int(b.key) })
 		var got []keyedOrdinal
 		for record, err := range s.Sorted() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			key, n := binary.Uvarint(record)
 			ordinal, m := binary.Uvarint(record[n:])
 			if len(record) != n+m+int(ordinal)%7 {

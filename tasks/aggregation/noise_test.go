@@ -55,9 +55,7 @@ func TestTheNoiseOfRoundsIsTheStrategysOfTheStreamsOfNoise(t *testing.T) {
 		b := newBench(t)
 		nobody := b.chunk("nobody", make([]float32, len(b.model.Params)), training.ChunkMetrics{})
 		strategy, err := m.Strategy()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var buffers [][]float32
 		last, before := b.origin, b.model.Params
 		for round := 1; round <= 8; round++ {
@@ -66,9 +64,7 @@ func TestTheNoiseOfRoundsIsTheStrategysOfTheStreamsOfNoise(t *testing.T) {
 			want, buffers, err = strategy.Noise(round, buffers, func(stream uint64) ([]float64, error) {
 				return independent(round, int(stream), len(before)), nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			after := b.read(last).Params
 			for i, v := range want {
 				// Noise 4 on a clip norm of 0.5 and a cohort of 10.

@@ -303,9 +303,7 @@ func TestACanarysDrawsDoNotDependOnTheOthers(t *testing.T) {
 			third,
 		}
 		_, all, err := drawPlaces(t.Context(), task, 8, drawn, index)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return slices.DeleteFunc(all, func(r population.Replacement) bool { return r.Canary != 2 })
 	}
 	a, b := placesOfThird(Configuration{UserProbability: "1/2", ExampleProbability: "1"}), placesOfThird(Configuration{UserProbability: "1/9", ExampleProbability: "1/9"})

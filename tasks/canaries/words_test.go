@@ -67,9 +67,7 @@ func TestWholeWordsAreUniform(t *testing.T) {
 func TestTheTargetOfAPairRepeatsWholeWords(t *testing.T) {
 	t.Parallel()
 	space := Space{Words: len("say # #") + 4 + 1 + len("# is #") + 4, Alphabet: Listed, Symbols: "catdogcow", SymbolBytes: 3, Format: "say # #", Target: "# is #"}
-	if err := space.Check(text.Bytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, space.Check(text.Bytes))
 	list := must.Get(drawAll(&DrawParams{Configurations: grid[:1], PerConfiguration: 4, Space: space}, &text.Vocabulary{Words: byteVocabulary()}))(t)
 	for _, c := range list {
 		text := strings.Join(c.Words, "")

@@ -46,9 +46,7 @@ func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
 			store := fault.Wrap(storagetest.NewMemory())
 			archive := storage.NewArchive(store)
 			digest, _, err := archive.PutSource(t.Context(), bytes.NewReader([]byte(test.text)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if test.rule != nil {
 				store.Add(test.rule)
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/faults"
@@ -204,9 +205,7 @@ func TestOneSourceIsReadAsOneSortOfData(t *testing.T) {
 	data := imageLines(randomImages(rand.New(rand.NewPCG(1, 5)), 9, small))
 	images, words := Recipe{Reading: source.Reading{Level: text.ImageLevel, Image: small}}, Recipe{VocabularySize: 1, Words: 1}
 	_, err := Survey(t.Context(), []source.File{fileOf("data", data)}, source.Limits{}, []Recipe{images, words})
-	if err == nil || !strings.Contains(err.Error(), "one source is read at the levels image and word; expected texts alone, or images of one shape") {
-		t.Errorf("got %v", err)
-	}
+	must.Say(t, err, "one source is read at the levels image and word; expected texts alone, or images of one shape")
 	g := taskstest.NewGraph(t)
 	_, err = g.Try(Import, ImportParams{Sources: []storage.Digest{g.Import(data)}})
 	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "data.level: image") {

@@ -116,9 +116,7 @@ func TestPairsThatDoNotFitAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v; want an error with %q", line, err, want)
 		}
 	}
-	if err := (source.Reading{Level: text.ImageLevel, Pairs: true}).Check(); err == nil || !strings.Contains(err.Error(), "pairs at the image level") {
-		t.Errorf("pairs of images: error %v", err)
-	}
+	must.Say(t, (source.Reading{Level: text.ImageLevel, Pairs: true}).Check(), "pairs at the image level")
 	pairs := smallRecipe
 	pairs.Pairs = true
 	if _, err := Survey(t.Context(), []source.File{fileOf("data", []byte(good))}, source.Limits{}, []Recipe{pairs, smallRecipe}); err == nil || !strings.Contains(err.Error(), "as pairs and as texts alone") {

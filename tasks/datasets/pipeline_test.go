@@ -349,9 +349,7 @@ func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
 		t.Errorf("a bad line: %v", err)
 	}
 	_, err = Survey(t.Context(), []source.File{file}, source.Limits{}, []Recipe{{VocabularySize: 1, Words: 1, TestFraction: 1}})
-	if err == nil || !strings.Contains(err.Error(), "test fraction is 1; expected at least 0 and less than 1") {
-		t.Errorf("a bad recipe: %v", err)
-	}
+	must.Say(t, err, "test fraction is 1; expected at least 0 and less than 1")
 }
 
 // Recipes are surveyed in several ways: the first ones while the source is read, others

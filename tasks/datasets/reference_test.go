@@ -83,9 +83,7 @@ func TestAReferenceModelNeedsUsers(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines([]line{{"a", "one two"}}), Recipe{Seed: 1, VocabularySize: 2})
 	_, err := p.Try(population.ReferenceUsers, population.ReferenceParams{Seed: 1}, taskstest.In(population.BalancedInput, p.balanced))
-	if err == nil || !strings.Contains(err.Error(), "none of 1 users to train on; expected 2 users at least") {
-		t.Errorf("error %v", err)
-	}
+	must.Say(t, err, "none of 1 users to train on; expected 2 users at least")
 }
 
 // Own examples are those that no canary replaced, of held-out users all.
@@ -103,9 +101,7 @@ func TestOwnExamplesAreThoseWithoutCanaries(t *testing.T) {
 		for u := range before.Users() {
 			want := everyExample(t, before, u)
 			own, canaries, err := after.ReadOwn(t.Context(), u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			switch {
 			case heldOut: // no canary is there
 			case u == 0:

@@ -107,9 +107,7 @@ func byRules(t *testing.T, data []byte, p ImportParams) (first, current storage.
 		if fault, wrong := errors.AsType[*source.Error](err); wrong && strings.Contains(fault.Error(), "holds no records") {
 			return first, current, false
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		digests[rules] = node.Digest()
 	}
 	return digests[text.FirstRules], digests[text.CurrentRules], true

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/source"
@@ -195,9 +196,7 @@ func TestAPopulationWithoutGroupsIsNotDividedByThem(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	_, err = b.split(SplitParams{Prior: Random, Share: 0.5, AtLeastGroups: 2})
-	if err == nil || !strings.Contains(err.Error(), "at least 2 groups, and the prior is random") {
-		t.Errorf("the error is %v", err)
-	}
+	must.Say(t, err, "at least 2 groups, and the prior is random")
 }
 
 // The bytes of a world that is divided by groups do not change.

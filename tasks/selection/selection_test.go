@@ -164,9 +164,7 @@ func TestExamplesAreSelectedByTheirOutcome(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got := b.read(n, n); fmt.Sprint(got) != fmt.Sprint(want[outcome]) {
 				t.Errorf("seed %d: %s examples %v, want %v", seed, outcome, got, want[outcome])
 			}

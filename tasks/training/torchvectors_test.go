@@ -55,9 +55,7 @@ func TestTheTrainerInPyTorchHasTheVectorsOfToday(t *testing.T) {
 func trainedVector(t *testing.T, config models.Config, local Local) vector {
 	t.Helper()
 	network, err := models.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rng := seeds.Stream(9, seeds.Weights)
 	p := ClientsParams{Seed: 9, Local: local, Epochs: 2}
 	c := chunkSum{params: &p, start: &start{network: network, trained: network.Init(rng)}}

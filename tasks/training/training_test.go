@@ -432,13 +432,9 @@ func TestDivergedCentralTrainingIsNeverWritten(t *testing.T) {
 func TestAGradientWithoutEndIsNotClipped(t *testing.T) {
 	t.Parallel()
 	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 9, Embedding: 3, Units: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l, err := newLearner(&checkpoints.Model{Network: m, Params: make([]float32, m.Parameters())}, Local{Optimizer: sgd, LearningRate: 1, Batch: 1, GradientClip: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, tensor := range m.Tensors() {
 		size := map[string]float32{models.EmbeddingTensor: 1e15, models.ProjectionTensor: 1e20}[tensor.Name]
 		for i := range tensor.View(l.params) {

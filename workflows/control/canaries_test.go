@@ -42,9 +42,7 @@ func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsam
 		keep(t, archive, e, node)
 	}
 	r, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: spec.Digest(), Experiment: spec.Canonical()}, "ada", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return control.New(archive, nil, nil), r.ID, outcomes
 }
 
@@ -58,9 +56,7 @@ func keep(t *testing.T, archive *storage.Archive, e *localexec.Executor, node pl
 		if err == nil {
 			commit.Blobs[i], err = archive.PutBlob(t.Context(), node.Key, b.Name, data, storage.Durable)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if _, _, err := archive.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)

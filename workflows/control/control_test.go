@@ -20,9 +20,7 @@ func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close() })
 	archive := storage.NewArchive(storagetest.NewMemory())
 	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	api := control.New(archive, conn, nil)
 	expect := func(want status.WaitReason) {
 		t.Helper()

@@ -22,9 +22,7 @@ func TestTheLatestOfUnreadableRunsIsAnErrorWithTheReason(t *testing.T) {
 	if err == nil {
 		err = store.Put(t.Context(), "runs/"+run.ID+"/spec", strings.NewReader(`{"format":1000,"build":"9.9"}`), storage.Durable)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = control.New(archive, nil, nil).Status(t.Context(), control.Latest)
 	if !errors.Is(err, storage.ErrNewer) || !strings.Contains(err.Error(), "none of the 1 runs") || !strings.Contains(err.Error(), run.ID) {
 		t.Errorf("the latest: %v", err)
@@ -51,9 +49,7 @@ func hidesNoOther(t *testing.T, text string, want error) {
 	var ids []string
 	for _, name := range []string{"good", "torn"} {
 		run, _, err := service.Submit(t.Context(), runs.Spec{Name: name, Experiment: []byte(name), Digest: storage.DigestOf([]byte(name))}, "somebody", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ids = append(ids, run.ID)
 	}
 	must.Do(t, store.Put(t.Context(), "runs/"+ids[1]+"/spec", strings.NewReader(text), storage.Durable))

@@ -64,9 +64,7 @@ func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	}
 
 	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := causes(ask()); len(got) != 1 || got[0] != status.WaitCoordinator {
 		t.Errorf("a run of which no coordinator tells: %v", got)
 	}

@@ -18,9 +18,7 @@ func submitted(t *testing.T) (api *control.Local, run string) {
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	r, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "ada", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return control.New(archive, nil, nil), r.ID
 }
 
@@ -96,9 +94,7 @@ func TestTheErrorOfANodeThatWasGivenUpStandsOnce(t *testing.T) {
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)
 	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "ada", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	node, other := storage.Key{Digest: storage.DigestOf([]byte("a"))}, storage.Key{Digest: storage.DigestOf([]byte("b"))}
 	must.Do(t, service.Append(t.Context(), run.ID,
 		runs.Entry{Kind: runs.AttemptFailed, Key: &node, Attempts: 1, Label: "training", Error: "boom"},
@@ -123,9 +119,7 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)
 	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key := func(name string) *storage.Key { return &storage.Key{Digest: storage.DigestOf([]byte(name))} }
 	const gib = 1 << 30
 	must.Do(t, service.Append(t.Context(), run.ID,
@@ -172,9 +166,7 @@ func TestLogsOfARunAreOfABoundedNumberOfNodes(t *testing.T) {
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)
 	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	entries := make([]runs.Entry, 0, 300)
 	for i := range cap(entries) {
 		key := storage.Key{Digest: storage.DigestOf([]byte{byte(i), byte(i >> 8)})}

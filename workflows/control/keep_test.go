@@ -43,9 +43,7 @@ func ended(t *testing.T, service *runs.Service, name string, ago time.Duration) 
 	sum := storage.DigestOf([]byte("a source"))
 	spec := must.Get(experiment.Parse("test.yaml", []byte("name: "+name+"\ndata: {source: x.jsonl, sha256: "+sum.String()+"}\ntraining: {rounds: 10, cohort: 2}\n"), experiment.Options{}))(t)
 	run, _, err := service.Submit(ctx, runs.Spec{Name: name, Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	must.Do(t, service.Append(ctx, run.ID, runs.Entry{Kind: runs.CancelEntry, Time: time.Now().Add(-ago)}))
 	return run.ID
 }
@@ -54,9 +52,7 @@ func ended(t *testing.T, service *runs.Service, name string, ago time.Duration) 
 func holds(t *testing.T, archive *storage.Archive, kind storage.ObjectKind) bool {
 	t.Helper()
 	for _, err := range archive.Objects(t.Context(), kind) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return true
 	}
 	return false

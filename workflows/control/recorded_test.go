@@ -56,9 +56,7 @@ func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
 	submit := func() string {
 		t.Helper()
 		run, _, err := service.Submit(t.Context(), record, "somebody", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return run.ID
 	}
 	list := func() *status.Run {

@@ -73,9 +73,8 @@ func TestMechanismsThatDoNotFitAreRefused(t *testing.T) {
 		}
 	}
 	text := strings.Replace(string(ftrl("  rounds: 9\n  privacy: {"+noise+", mechanism: {}}")), "separated", "poisson", 1)
-	if _, err := experiment.Parse("ftrl.yaml", []byte(text), experiment.Options{}); err == nil || !strings.Contains(err.Error(), "set training.sampling to separated") {
-		t.Errorf("error %v", err)
-	}
+	_, err := experiment.Parse("ftrl.yaml", []byte(text), experiment.Options{})
+	must.Say(t, err, "set training.sampling to separated")
 }
 
 func TestCellsAreNamedByTheirMechanism(t *testing.T) {

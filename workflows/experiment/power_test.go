@@ -134,9 +134,7 @@ func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
 	spec, err := Parse("gated.yaml", []byte(gated), Options{Sets: []string{
 		"audit.fail_if=null", "grid={axes: {training.rounds: null, audit.fail_if: [{exposure: 1}, {exposure: 0}], seed: [1, 2]}}",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := spec.FalseAlarms()
 	if len(got) != 2 || got[0].Allowed != 1 || got[0].Cells != 2 || got[1].Allowed != 0 || got[1].Probability != 1 {
 		t.Errorf("false alarms %+v, want two limits of two cells, the second certain", got)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 const smallCohort = "name: x\ndata: {source: a.jsonl}\ntraining: {cohort: 5, rounds: 100}\n"
@@ -140,9 +142,7 @@ func TestARecordSaysWhichRowACellIsOf(t *testing.T) {
 	} {
 		broken := parse(t, overSeeds+"2}\n")
 		spoil(&broken.Cells[0])
-		if err := broken.Cells[0].checkRow(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.Say(t, broken.Cells[0].checkRow(), want)
 	}
 	for i := range spec.Cells {
 		if err := spec.Cells[i].checkRow(); err != nil {

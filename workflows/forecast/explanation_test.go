@@ -40,9 +40,7 @@ func execute(t *testing.T, archive *storage.Archive, p *plan.Plan) {
 			default:
 				err = archive.DeleteNode(t.Context(), commit)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 }

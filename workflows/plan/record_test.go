@@ -94,9 +94,7 @@ func keep(t *testing.T, a *storage.Archive, p *plan.Plan, parts int) {
 // random is a plan with something in every field that random plans leave empty.
 func random(t *testing.T, seed uint64) *plan.Plan {
 	p, err := plantest.InParts(plantest.Random(t, rand.New(rand.NewPCG(seed, 3))), 1000)() // the needs of its cells
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, ch := range p.Chains {
 		if ch.Width == 0 {
 			ch.Part = plan.Template{} // nobody's

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -23,9 +24,7 @@ func TestEveryAttackHasARow(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			written := b.Bytes()
 			if format == "parquet" {
 				written = describeParquet(t, written)

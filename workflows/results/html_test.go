@@ -155,9 +155,7 @@ func TestAVerdictOfARoundThatIsNoneIsAnError(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Cells[0].Report = reported(`{"audit": {"canaries": []}, "curve": [{"round": 10, "probabilistic_extraction": []}, {"round": 20}]}`)
-	if err := r.Write(io.Discard, "html"); err == nil || !strings.Contains(err.Error(), "round 10: probabilistic_extraction: json") {
-		t.Errorf("got %v", err)
-	}
+	must.Say(t, r.Write(io.Discard, "html"), "round 10: probabilistic_extraction: json")
 }
 
 // named has every part of the page; every name has the given text.

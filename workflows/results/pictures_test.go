@@ -97,14 +97,10 @@ func TestDamagedPicturesAreNamed(t *testing.T) {
 	archive, run := audited(t, gans, "c01 3")
 	spec := compiletest.Resolve(t, gans, []storage.Digest{storage.DigestOf([]byte("source"))})
 	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	commit(t, archive, p.Nodes[p.Cells[1].Report.Key].Input(reports.AuditInput("generated_images", 6)), audits.OutcomeBlob, "no verdict")
 	_, err = results.LoadPictures(t.Context(), archive, run, results.Shown{})
-	if err == nil || !strings.Contains(err.Error(), "run gans-1, cell c02, pictures after round 6: generated_images: ") {
-		t.Errorf("error %v", err)
-	}
+	must.Say(t, err, "run gans-1, cell c02, pictures after round 6: generated_images: ")
 }
 
 func TestOtherAuditsHaveNoPictures(t *testing.T) {

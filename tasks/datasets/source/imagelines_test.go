@@ -28,9 +28,7 @@ func readImages(t *testing.T, shape images.Shape, data []byte) ([]Record, error)
 func TestALabelMustBeThereWhereNothingSaysOtherwise(t *testing.T) {
 	t.Parallel()
 	_, err := readImages(t, smallShape, []byte(`{"user":"a","pixels":"AQIDBAUG"}`))
-	if err == nil || !strings.Contains(err.Error(), `line 1`) || !strings.Contains(err.Error(), "data.image.unlabelled: true") {
-		t.Errorf("a line without a label: %v", err)
-	}
+	must.Say(t, err, `line 1`, "data.image.unlabelled: true")
 }
 
 func TestImagesTakeOneLineInEitherForm(t *testing.T) {
@@ -85,13 +83,9 @@ func TestEveryFaultOfAnImageIsNamed(t *testing.T) {
 		}
 	}
 	_, err := readAll(t.Context(), Limits{}, inMemory("data", []byte(`{"user":"a","label":1,"pixels":"AA"}`)))
-	if err == nil || !strings.Contains(err.Error(), `line 1: "text" is missing: the line is an image, which data.level: image reads`) {
-		t.Errorf("images read as texts: %v", err)
-	}
+	must.Say(t, err, `line 1: "text" is missing: the line is an image, which data.level: image reads`)
 	_, err = readImages(t, smallShape, []byte("PAR1 and more"))
-	if err == nil || !strings.Contains(err.Error(), `a Parquet file, which is not read`+wanted) || !strings.Contains(err.Error(), "coalmine data convert") {
-		t.Errorf("another form: %v", err)
-	}
+	must.Say(t, err, `a Parquet file, which is not read`+wanted, "coalmine data convert")
 }
 
 func TestShapesThatImagesCannotHaveAreRefused(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -38,9 +39,7 @@ func BenchmarkForms(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, err := range r.Records(b.Context(), []File{inMemory("posts", c.data)}, Limits{}) {
-					if err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, err)
 				}
 			}
 			b.ReportMetric(float64(c.examples*b.N)/b.Elapsed().Seconds(), "examples/s")

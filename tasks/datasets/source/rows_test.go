@@ -94,9 +94,7 @@ func tffDatabase(t rapid.TB, dir string, rows ...any) []byte {
 	path := filepath.Join(dir, "posts.sqlite")
 	os.Remove(path)
 	database, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	database.SetMaxOpenConns(1)
 	statement := "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; CREATE TABLE examples (split_name TEXT, client_id TEXT, serialized_example_proto BLOB);" +
 		"CREATE INDEX idx_examples_client_id ON examples (client_id);" +
@@ -111,9 +109,7 @@ func tffDatabase(t rapid.TB, dir string, rows ...any) []byte {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return data
 }
 
@@ -351,9 +347,7 @@ func packed(t *testing.T, data []byte, pack func(io.Writer) (io.WriteCloser, err
 	t.Helper()
 	var out bytes.Buffer
 	w, err := pack(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = w.Write(data)
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
@@ -528,9 +522,7 @@ func TestARowThatNeverEndsIsRefused(t *testing.T) {
 	t.Parallel()
 	data := "user,text\nann,\"" + strings.Repeat("word ", 10_000)
 	for _, err := range (Reading{Origin: Origin{Form: forms.CSV}}).Records(t.Context(), []File{inMemory("posts", []byte(data))}, Limits{LineBytes: 1000}) {
-		if err == nil || !strings.Contains(err.Error(), "line 2: the row that begins in this line is longer than 1000 bytes") {
-			t.Errorf("got %v", err)
-		}
+		must.Say(t, err, "line 2: the row that begins in this line is longer than 1000 bytes")
 	}
 }
 

@@ -82,9 +82,7 @@ func TestALongTextIsAtFaultAndTheNextIsRead(t *testing.T) {
 		var got []Record
 		var skipped Skipped
 		for rec, err := range reading.Read(t.Context(), []File{inMemory("a.tar", []byte(data))}, Limits{LineBytes: 1000}, &skipped) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got = append(got, rec)
 		}
 		place := map[forms.Unit]string{forms.Lines: "file 1, a.txt, line 2: the line", forms.Paragraphs: "file 1, a.txt, line 1: the paragraph"}[unit]
@@ -111,9 +109,7 @@ func TestAUnitIsOneOfTextFiles(t *testing.T) {
 	}
 	// Without a form it is told from the content whether there are text files.
 	_, err := readAs(t, Reading{Origin: Origin{Unit: forms.Lines, SkipFaults: true}}, []byte(twoLines))
-	if err == nil || !strings.Contains(err.Error(), "posts: the content is JSON lines, and data.unit is of text files; expected none") {
-		t.Errorf("a unit of JSON lines: %v", err)
-	}
+	must.Say(t, err, "posts: the content is JSON lines, and data.unit is of text files; expected none")
 }
 
 // linked is an archive of a text file of ann and one of bob, and something else in between.

@@ -50,9 +50,7 @@ func written(t testing.TB, examples Examples, o Options) ([]string, *Summary, er
 	file := source.File{Name: "out", Open: func() (io.ReadCloser, error) { return io.NopCloser(&out), nil }}
 	var lines []string
 	for record, err := range (source.Reading{Level: text.ImageLevel, Image: found.Shape}).Records(t.Context(), []source.File{file}, source.Limits{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		label, pixels := record.Image()
 		lines = append(lines, fmt.Sprintf("%s %d %d", record.User, label, pixels))
 	}
@@ -72,9 +70,8 @@ func check(t *testing.T, examples Examples, o Options, want ...string) {
 func refused(t *testing.T, examples Examples, o Options, words string) {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := Convert(examples, &out, o); err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("got %v, want %q", err, words)
-	}
+	_, err := Convert(examples, &out, o)
+	must.Say(t, err, words)
 }
 
 func pngOf(t testing.TB, width, height int, pixels ...byte) []byte {

@@ -62,9 +62,7 @@ func read(t *testing.T, lines []byte) (texts []string) {
 	t.Helper()
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(lines)), nil }
 	for r, err := range source.Records(t.Context(), []source.File{{Name: "a.jsonl", Open: open}}, source.Limits{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		texts = append(texts, r.User+": "+r.Text)
 	}
 	return texts
@@ -86,9 +84,7 @@ func TestTextsNameTheirFaults(t *testing.T) {
 		"1 files have no text; expected at least one":        {map[string]string{"a.txt": " \n"}, forms.Lines},
 	} {
 		_, err := Texts(TextFiles{Folder: folder(t, c.files), Ending: ".txt", Unit: c.unit}, new(bytes.Buffer))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		must.Say(t, err, want)
 	}
 	if _, err := Texts(TextFiles{Folder: filepath.Join(t.TempDir(), "none"), Ending: ".txt", Unit: forms.Lines}, new(bytes.Buffer)); err == nil {
 		t.Error("a folder that is not there is read")

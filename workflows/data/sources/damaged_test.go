@@ -46,9 +46,7 @@ func lzmaOf(t *testing.T, text string) string {
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return out.String()
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"coalmine/internal/must"
@@ -63,7 +62,7 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	archive := storage.NewArchive(storagetest.NewMemory())
 	here := sources.LocalFinder{Library: func(context.Context) (*sources.Library, error) { return &sources.Library{Archive: archive}, nil }}
 	_, err := here.Find(t.Context(), "store:posts", "")
-	mustSay(t, err, "store:posts", "has none with a name", "data import")
+	must.Say(t, err, "store:posts", "has none with a name", "data import")
 	s, e := surveyed(t, table)
 	must.Do(t, (&sources.Importer{Archive: archive}).Add(t.Context(), s, e))
 	must.Do(t, os.Remove(s.Files[0].Name))
@@ -75,9 +74,9 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 		}
 	}
 	_, err = here.Find(t.Context(), "store:other", "")
-	mustSay(t, err, "expected one of posts")
+	must.Say(t, err, "expected one of posts")
 	_, err = sources.LocalFinder{}.Find(t.Context(), "store:posts", "")
-	mustSay(t, err, "there is none at hand", "--store")
+	must.Say(t, err, "there is none at hand", "--store")
 }
 
 func TestANameIsNotTakenTwice(t *testing.T) {
@@ -88,7 +87,7 @@ func TestANameIsNotTakenTwice(t *testing.T) {
 	must.Do(t, m.Add(t.Context(), s, e))
 	s, e = surveyed(t, table+"cid,more\n")
 	err := m.Add(t.Context(), s, e)
-	mustSay(t, err, "the name posts", "coalmine data remove posts")
+	must.Say(t, err, "the name posts", "coalmine data remove posts")
 	if there, err := m.Archive.HasSource(t.Context(), e.Files[0]); there || err != nil {
 		t.Errorf("the other source is stored: %v, %v", there, err)
 	}
@@ -116,15 +115,3 @@ func TestAnImportThatStopsLeavesNoName(t *testing.T) {
 }
 
 var errBroken = errors.New("broken")
-
-func mustSay(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error; expected one that says %q", parts)
-	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
-		}
-	}
-}

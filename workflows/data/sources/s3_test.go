@@ -74,6 +74,6 @@ func TestASourceInS3IsThatOfTheSameFiles(t *testing.T) {
 		if err == nil {
 			_, err = found.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
 		}
-		mustSay(t, err, says)
+		must.Say(t, err, says)
 	}
 }

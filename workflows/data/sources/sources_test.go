@@ -69,19 +69,6 @@ func survey(t *testing.T, s *Source) datasets.ImportMetrics {
 	return facts[0].Source
 }
 
-// mustSay fails unless the error holds every part.
-func mustSay(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error; expected one that says %q", parts)
-	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
-		}
-	}
-}
-
 func TestADirectoryIsItsDataFilesInOrderOfTheirNames(t *testing.T) {
 	t.Parallel()
 	files := three()
@@ -120,13 +107,13 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 			if err == nil {
 				_, err = s.Survey(t.Context(), source.Limits{}, nil)
 			}
-			mustSay(t, err, append(c.says, dir)...)
+			must.Say(t, err, append(c.says, dir)...)
 		})
 	}
 	_, err := LocalFinder{Folder: "/elsewhere"}.Find(t.Context(), "absent.jsonl", "")
-	mustSay(t, err, "absent.jsonl", "no such file", "looked for", "/elsewhere")
+	must.Say(t, err, "absent.jsonl", "no such file", "looked for", "/elsewhere")
 	_, err = LocalFinder{}.Find(t.Context(), "/dev/null", "")
-	mustSay(t, err, "/dev/null", "neither a regular file nor a directory")
+	must.Say(t, err, "/dev/null", "neither a regular file nor a directory")
 }
 
 // splitReading reads the split test as the test part.
@@ -149,9 +136,9 @@ func TestSubdirectoriesAreSplits(t *testing.T) {
 		}
 	}
 	_, err = s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
-	mustSay(t, err, dir, "has the subdirectories test, train", "data.split: train")
+	must.Say(t, err, dir, "has the subdirectories test, train", "data.split: train")
 	_, err = LocalFinder{}.Find(t.Context(), directory(t, map[string]string{"train/a.jsonl": "", "train/more/b.jsonl": ""}), "")
-	mustSay(t, err, "subdirectory more", "would not be read")
+	must.Say(t, err, "subdirectory more", "would not be read")
 }
 
 func TestNamesOfShardsAreSplitsWhereSplitsAreRead(t *testing.T) {
@@ -223,7 +210,7 @@ func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
 	s := find(t, dir)
 	survey(t, s)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(line("ann", "two")), 0o600))
-	mustSay(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "it has changed since it was checked")
+	must.Say(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "it has changed since it was checked")
 }
 
 func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
@@ -234,9 +221,7 @@ func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
 	})
 	var users []string
 	for record, err := range find(t, tables).Records(t.Context(), source.Limits{}, reading) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		users = append(users, record.User)
 	}
 	if !slices.Equal(users, []string{"ann", "bob"}) {
@@ -247,7 +232,7 @@ func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
 		t.Errorf("files %v", files)
 	}
 	_, err := LocalFinder{}.Find(t.Context(), directory(t, map[string]string{"b.csv": "", "a.parquet": ""}), "")
-	mustSay(t, err, "holds files of several forms: .csv, .parquet; expected one")
+	must.Say(t, err, "holds files of several forms: .csv, .parquet; expected one")
 }
 
 // SQLite keeps changes beside a database until it has joined them.

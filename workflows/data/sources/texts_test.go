@@ -31,9 +31,7 @@ var (
 func records(t *testing.T, s *Source, r source.Reading) (all []string) {
 	t.Helper()
 	for rec, err := range s.Records(t.Context(), source.Limits{}, r) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, rec.User+": "+rec.Text)
 	}
 	return all
@@ -97,7 +95,7 @@ func TestFaultsOfTextFilesAreNamedByFileAndLine(t *testing.T) {
 	files["bronte/jane.txt"] = "Fine.\n\xffBad.\nFine.\n\xff\xfe\n"
 	dir := directory(t, files)
 	_, err := find(t, dir).Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
-	mustSay(t, err, dir+`, bronte/jane.txt, line 2: "text" is not valid UTF-8 from its byte 1`)
+	must.Say(t, err, dir+`, bronte/jane.txt, line 2: "text" is not valid UTF-8 from its byte 1`)
 	skipping := source.Reading{Origin: source.Origin{SkipFaults: true}}
 	facts := must.Get(find(t, dir).Survey(t.Context(), source.Limits{}, []datasets.Recipe{{Reading: skipping, VocabularySize: 2, Words: 1}}))(t)
 	if m := facts[0].Source; m.Users != 3 || m.Examples != 7 || m.Skipped == nil || m.Skipped.Records != 2 {
@@ -109,18 +107,18 @@ func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
 	t.Parallel()
 	mixed := directory(t, map[string]string{"ann.txt": "Hi.", "bob/a.txt": "Yes."})
 	_, err := LocalFinder{}.Find(t.Context(), mixed, "")
-	mustSay(t, err, mixed, "has the text file ann.txt beside folders with others", "not both")
+	must.Say(t, err, mixed, "has the text file ann.txt beside folders with others", "not both")
 
 	named := directory(t, map[string]string{"b\xff/a.txt": "Hi."})
 	_, err = LocalFinder{}.Find(t.Context(), named, "")
-	mustSay(t, err, `has "b\xff", a name that is not UTF-8; rename it`)
+	must.Say(t, err, `has "b\xff", a name that is not UTF-8; rename it`)
 
 	led := directory(t, map[string]string{"novels/ann/a.txt": "Hi.", "elsewhere/a.txt": "Yes.", "notes.pdf": "no text"})
 	for link, to := range map[string]string{"novels/bob": "../elsewhere", "novels/notes.pdf": "../notes.pdf", "novels/.trash": "../elsewhere"} {
 		must.Do(t, os.Symlink(to, filepath.Join(led, link)))
 	}
 	_, err = LocalFinder{}.Find(t.Context(), filepath.Join(led, "novels"), "")
-	mustSay(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
+	must.Say(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
 	must.Do(t, os.Remove(filepath.Join(led, "novels/bob")))
 	if got := records(t, find(t, filepath.Join(led, "novels")), source.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
 		t.Errorf("beside links to what is no text: %q", got)
@@ -130,7 +128,7 @@ func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
 	s := find(t, gone)
 	must.Do(t, os.Remove(filepath.Join(gone, "bob.txt")))
 	_, err = s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
-	mustSay(t, err, filepath.Join(gone, "bob.txt"), "no such file")
+	must.Say(t, err, filepath.Join(gone, "bob.txt"), "no such file")
 }
 
 // Beside data files text files are notes.
@@ -153,16 +151,14 @@ func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
 	base := directory(t, map[string]string{"secret.txt": "secret", "root/novels/austen/emma.txt": "One.", "root/led/ann.txt": "Hi."})
 	must.Do(t, os.Symlink("../../secret.txt", filepath.Join(base, "root/led/bob.txt")))
 	allowed, err := Allow([]string{filepath.Join(base, "root")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := must.Get(allowed.Find(t.Context(), "novels", ""))(t)
 	if got := records(t, s, source.Reading{}); !slices.Equal(got, []string{"austen: One."}) {
 		t.Errorf("%q", got)
 	}
 	led := must.Get(allowed.Find(t.Context(), "led", ""))(t)
 	_, err = led.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
-	mustSay(t, err, "bob.txt", "escapes")
+	must.Say(t, err, "bob.txt", "escapes")
 }
 
 // A file with the name of a data file keeps a directory from being one of texts; the
@@ -180,7 +176,7 @@ func TestADataFileAmongTextsIsNamed(t *testing.T) {
 		if err == nil {
 			_, err = s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 		}
-		mustSay(t, err, says, move+data)
+		must.Say(t, err, says, move+data)
 	}
 }
 
@@ -192,5 +188,5 @@ func TestAPipeCalledAsATextIsRefused(t *testing.T) {
 		t.Skip("there are no pipes with names here: ", err)
 	}
 	_, err := find(t, dir).Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
-	mustSay(t, err, dir, "cid.txt is no regular file; expected a text file")
+	must.Say(t, err, dir, "cid.txt is no regular file; expected a text file")
 }

@@ -31,9 +31,7 @@ func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := part.Check(); err != nil {
 			t.Errorf("part %d is no plan: %v", parts, err)
 		}

@@ -131,9 +131,7 @@ func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		write(plan.Ref{Key: gathers(p)[0].Key}, updates.ShardBlob(0), name)
 		write(chainOf(t, p).Origin, tasks.ModelBlob, "before")

@@ -44,9 +44,7 @@ func TestTheSizeOfACellIsThatOfItsPlan(t *testing.T) {
 			spec := compiletest.Resolve(t, single, []storage.Digest{storage.DigestOf(nil)}, sets...)
 			p := must.Get(compile.Plan(spec))(t)
 			size, listed, err := compile.SizeOfFirst(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if nodes := float64(len(p.Nodes)); size-listed < nodes || size-listed > nodes+listed+10 {
 				t.Errorf("counted %v nodes and %v measurements, the plan has %v", size-listed, listed, nodes)
 			}
@@ -75,9 +73,7 @@ func TestAPlanThatIsTooLargeIsRefusedInOneSentence(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			spec, err := experiment.Parse("test.yaml", []byte(single), experiment.Options{Sets: sets})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_, err = compile.Plan(spec)
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v\nwant one sentence with %q", err, want)

@@ -79,9 +79,7 @@ func (s *stored) commit(t *testing.T, n *plan.Node) {
 		if err == nil {
 			commit.Blobs[i], err = s.Archive.PutBlob(t.Context(), n.Key, b.Name, data, storage.Durable)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if _, _, err := s.Archive.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
@@ -98,9 +96,7 @@ func (s *stored) metrics(t *testing.T, kind tasks.Kind, into any) {
 		if err == nil {
 			err = json.Unmarshal(c.Metrics, into)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -416,9 +412,7 @@ func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	list := rows[Membership](t, s, Memberships)
 	likelihood := func(m Membership) float64 { return -m.Loss / float64(m.Targets) }
 	offline := func(m Membership) float64 {

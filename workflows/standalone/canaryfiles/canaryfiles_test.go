@@ -145,9 +145,7 @@ func TestWhatCanariesAreRankedAmongIsSaid(t *testing.T) {
 		delete(scores, l.ID)
 	}
 	report, err := Audit(f, scores, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ranks := []int64{*report.Canaries[0].Rank, *report.Canaries[1].Rank, *report.Canaries[2].Rank}
 	if report.Basis != Controls || fmt.Sprint(ranks) != "[1 2 2]" || report.Controls[0].Rank != nil || !strings.Contains(report.Why, "above log2 of 2 are not seen") {
 		t.Errorf("ranks %v, %+v", ranks, report)
@@ -178,9 +176,7 @@ func TestCoinsBoundEpsilonByDifferencesOfScores(t *testing.T) {
 	}
 	initial := scored(f, before)
 	report, err := Audit(f, scored(f, after), Options{Initial: initial})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	v := report.OneRun
 	if v.Correct != 6 || v.EpsilonLower <= 0 || v.EpsilonLower != v.EpsilonLargest || v.Score != onerun.ScoreLossDifference || v.Included != 6 || len(v.Units[0].Words) == 0 {
 		t.Errorf("%+v", v)

@@ -194,9 +194,7 @@ func TestVocabulariesThatCannotServeAreRefused(t *testing.T) {
 func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
 	t.Parallel()
 	vocabulary, err := modelaudit.ReadVocabulary(strings.NewReader(`["a", "b", "c"]`), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := must.Get(modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost/"}, vocabulary, 64))(t)
 	for line, want := range map[string]string{"a b c": `"a b c" is no list of token ids`, "[0, 9]": `"9" is not in the model's vocabulary`} {
 		_, err = e.Run(t.Context(), read(t, line), modelaudit.Options{References: 1, Prefix: 1})
@@ -220,14 +218,10 @@ func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 		"is not in the model's vocabulary":     words[:20],
 	} {
 		data, err := json.Marshal(words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		vocabulary := must.Get(modelaudit.ReadVocabulary(bytes.NewReader(data), -1))(t)
 		_, err = asked(t, s, vocabulary).Run(t.Context(), read(t, list), modelaudit.Options{References: 100})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		must.Say(t, err, want)
 	}
 }
 
@@ -248,9 +242,8 @@ func TestWhatAnEndpointCannotBeAskedIsRefusedBeforeItIs(t *testing.T) {
 	if s.Largest.Load() != 0 {
 		t.Error("the endpoint was asked")
 	}
-	if _, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "localhost:8000"}, new(modelaudit.Vocabulary), 1); err == nil || !strings.Contains(err.Error(), "expected a URL such as") {
-		t.Errorf("an address without http: %v", err)
-	}
+	_, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "localhost:8000"}, new(modelaudit.Vocabulary), 1)
+	must.Say(t, err, "expected a URL such as")
 }
 
 func TestAnAuditOfAnEndpointCanBeInterrupted(t *testing.T) {

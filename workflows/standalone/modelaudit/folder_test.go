@@ -51,9 +51,7 @@ func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 			report := must.Get(modelaudit.Run(t.Context(), model, list, options))(t)
 			cost := func(tokens []int32) float64 {
 				losses, err := scorer.LossesAfter(fed(t, scorer, folder.Begin, tokens[0]), [][]int32{tokens[1:]}) // its first token is given
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				return losses[0].Sum
 			}
 			var canaries [][]int32
