@@ -81,9 +81,3 @@ func (a *Archive) HasSource(ctx context.Context, digest Digest) (bool, error) {
 	there, err := a.exists(ctx, sourceName(digest))
 	return there, a.fail("looking for", sourceName(digest), err)
 }
-
-// DeleteSource removes an imported source. It cannot be recreated: the caller
-// ensures that no run uses it. Only the leader deletes.
-func (a *Archive) DeleteSource(ctx context.Context, digest Digest) error {
-	return a.delete(ctx, []string{sourceName(digest)})
-}

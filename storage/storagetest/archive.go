@@ -164,9 +164,8 @@ func archiveSources(t *testing.T, d Driver) {
 	put(t, s, "sources/"+key.String(), []byte(text[:len(text)-1]+"!"))
 	_, err = readSource(t, a, key)
 	wantError(t, "reading a damaged source", err, storage.ErrCorrupt)
-	must.Do(t, a.DeleteSource(t.Context(), key))
-	_, err = a.OpenSource(t.Context(), key)
-	wantError(t, "opening a deleted source", err, storage.ErrNotFound)
+	_, err = a.OpenSource(t.Context(), storage.DigestOf(nil))
+	wantError(t, "opening a source that is not imported", err, storage.ErrNotFound)
 }
 
 func readSource(t *testing.T, a *storage.Archive, key storage.Digest) (string, error) {
