@@ -277,11 +277,7 @@ func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 		lines = append(lines, t.Reasons()...)
 	}
 	if c.Tail.Rounds > 0 && x.Nodes[c.Tail.Node.Key].Disposition == forecast.ToRun {
-		from := "scratch"
-		if before := c.Rounds() - c.Tail.Rounds; before > 0 {
-			from = fmt.Sprintf("the checkpoint at %d", before)
-		}
-		lines = append(lines, fmt.Sprintf("train to %d from %s", c.Rounds(), from))
+		lines = append(lines, "train "+forecast.Way(c.Rounds()-c.Tail.Rounds, c.Rounds()))
 	}
 	return lines
 }

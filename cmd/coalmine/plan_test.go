@@ -140,9 +140,9 @@ audit: {utility: true}
 		steps int
 		want  []string
 	}{
-		{50, []string{"train to 50 from scratch"}},
-		{49, []string{"train to 49 from scratch"}},
-		{149, []string{"train to 100 from scratch", "train to 149 from the checkpoint at 100"}},
+		{50, []string{"train 50 steps from scratch"}},
+		{49, []string{"train 49 steps from scratch"}},
+		{149, []string{"train 100 steps from scratch", "train to 149 from the checkpoint at 100"}},
 	} {
 		out := outputOf(t, home, "plan", file, "--json", "--set", fmt.Sprintf("training.rounds=%d", c.steps))
 		var plan struct {

@@ -70,7 +70,7 @@ func (c *checker) unlike(kind string) {
 		"is for models that are trained here, and model.kind is external; remove it for this cell")
 	for _, m := range c.Audit.Requested() {
 		if !ofForeign(*m.Description) {
-			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than code of others can tell, and model.kind is external; expected one of %s, or null for this cell", c.auditsThat(ofForeign))
+			c.fail([]string{"audit." + m.Name, kind}, "needs next-token probabilities or the updates of clients, which no external model gives (model.kind); expected one of %s, or null for this cell", c.auditsThat(ofForeign))
 		}
 	}
 }

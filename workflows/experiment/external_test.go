@@ -76,7 +76,7 @@ func TestMistakesAboutExternalModels(t *testing.T) {
 		"training.command=null":                  "model.kind: is external, a model that code of yours trains, and training.algorithm is fedavg; expected training.command",
 		"model.kind=gru":                         "training.algorithm: leaves the training to code of yours, and model.kind is gru",
 		"training.job=5":                         "training.job: is 5; expected a block of any fields",
-		"audit.beam_search={}":                   "audit.beam_search: reads more of a model than code of others can tell",
+		"audit.beam_search={}":                   "audit.beam_search: needs next-token probabilities or the updates of clients",
 		"audit.one_shot={canaries: 50, norm: 1}": "audit.one_shot.norm: is 1, and the command sends the canaries itself",
 		"audit.every=1":                          "audit.every: is for models that are trained here",
 		"data.pairs=true":                        "data.pairs: is for models that are trained here",

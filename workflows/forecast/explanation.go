@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs/availability"
@@ -87,19 +88,23 @@ func (p *Explanation) TasksToRun() int {
 	return total
 }
 
+// Way describes a training from one round, or step of SGD, to another.
+func Way(from, to int) string {
+	if from == 0 {
+		return readable.Count(to, "step") + " from scratch"
+	}
+	return fmt.Sprintf("to %d from the checkpoint at %d", to, from)
+}
+
 // Reasons describes the trainings to run and their reasons; nil without trainings.
 func (c *Chain) Reasons() []string {
 	var why []string
 	for _, p := range c.Passes {
-		from := fmt.Sprintf("from the checkpoint at %d", p.From*c.StepRounds)
-		if p.From == 0 {
-			from = "from scratch"
-		}
 		verb := "train"
 		if p.To <= c.Frontier {
 			verb = "replay"
 		}
-		why = append(why, fmt.Sprintf("%s to %d %s", verb, p.To*c.StepRounds, from))
+		why = append(why, verb+" "+Way(p.From*c.StepRounds, p.To*c.StepRounds))
 	}
 	return why
 }
