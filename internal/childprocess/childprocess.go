@@ -320,14 +320,19 @@ func (p *Process) close() error {
 		<-p.done
 	} else {
 		_ = p.Input.Close() // it may have ended, which Ended reports
-		p.awaitEnd(func() {
-			p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", p.grace()))
-		})
+		p.awaitEnd(func() { p.Kill(&LateError{p.grace()}) })
 	}
 	if p.ended != nil || p.left == 0 {
 		return p.ended
 	}
 	return &LeftBehindError{p.left}
+}
+
+// LateError reports a command that was killed because it did not end within its grace after its input.
+type LateError struct{ Grace time.Duration }
+
+func (e *LateError) Error() string {
+	return fmt.Sprintf("it did not end within %v of the end of its input, and was killed", e.Grace)
 }
 
 // LeftBehindError reports that a command succeeded but left running processes.

@@ -36,7 +36,7 @@ type Protocol struct {
 	EndsWithItsInput Rule
 }
 
-// LateError reports an answer that did not arrive in time.
+// LateError reports an answer or an end that did not come in time.
 type LateError struct{ error }
 
 func (e *LateError) Unwrap() error { return e.error }
@@ -77,6 +77,8 @@ type Conversation struct {
 	pending map[int64]chan answer // each has room for its answer
 	failure error                 // set before over is closed
 	over    chan struct{}
+	closing chan struct{} // closed by Close
+	closed  sync.Once
 	ended   sync.Once
 }
 
@@ -87,7 +89,7 @@ func Start(ctx context.Context, c *childprocess.Command, s Protocol) (*Conversat
 		return nil, fmt.Errorf("%s %w", s.Who, err)
 	}
 	s.Patience = cmp.Or(goroutines.Seconds(c.AnswerSeconds), s.Patience)
-	t := &Conversation{child: child, protocol: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
+	t := &Conversation{child: child, protocol: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{}), closing: make(chan struct{})}
 	t.unwatch = context.AfterFunc(ctx, func() { t.Kill(context.Cause(ctx)) })
 	go t.write()
 	go t.read()
@@ -126,17 +128,24 @@ func (t *Conversation) Kill(reason error) { t.child.Kill(reason) }
 var errUnwanted = errors.New("no request waits for its answer")
 
 // Close ends the program's input, and the program if it does not end soon after or no answer is awaited.
-// The error reports an end that breaks the contract; nil if the context of Start ended the program.
+// The error reports an end that breaks the contract, a *LateError if the end was only late; nil if the context
+// of Start ended the program.
 func (t *Conversation) Close() error {
+	t.closed.Do(func() { close(t.closing) })
 	killed := !t.unwatch()
 	unwanted := t.unanswered() > 0
 	if unwanted {
 		t.Kill(errUnwanted)
 	}
-	if err := t.child.Close(); err != nil && !unwanted && !killed {
-		return t.Explain(t.withLastLines(t.protocol.EndsWithItsInput.Errorf("%v", err)))
+	err := t.child.Close()
+	if err == nil || unwanted || killed {
+		return nil
 	}
-	return nil
+	broken := t.withLastLines(t.protocol.EndsWithItsInput.Errorf("%v", err))
+	if _, late := errors.AsType[*childprocess.LateError](err); late {
+		broken = &LateError{broken}
+	}
+	return t.Explain(broken)
 }
 
 // Ask sends a request and decodes the result. about is nil, or marshals as an object whose fields are added
@@ -352,16 +361,18 @@ var errSilent = errors.New("it closed its standard output and did not end")
 // maxLinger is the time that a child has to end after its output.
 const maxLinger = 5 * time.Second
 
-// awaitEnd waits for the end of a child whose output has ended, and kills a child that lives on.
+// awaitEnd waits for the end of a child whose output has ended, and kills a child that lives on. A child that is
+// being closed has the grace of its command.
 func (t *Conversation) awaitEnd() {
 	late := time.NewTimer(min(t.protocol.Patience, maxLinger))
 	defer late.Stop()
 	select {
 	case <-t.child.Done():
+	case <-t.closing:
 	case <-late.C:
 		t.child.Kill(errSilent)
-		<-t.child.Done()
 	}
+	<-t.child.Done()
 }
 
 // EndedError reports a program that ended before the conversation did.
