@@ -7,6 +7,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/source"
@@ -107,8 +108,22 @@ func (c *checker) readsTheData() {
 		if m.Models.Fits(c.Data.Level) {
 			continue
 		}
-		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, and data.level is %s; set it to null for this cell", m.Models, c.Data.Level)
+		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, and data.level is %s; set it to null for this cell%s", m.Models, c.Data.Level, c.instead(m))
 	}
+}
+
+// instead names the audits of privacy that fit the data, in place of one that does not.
+func (c *checker) instead(m Method) string {
+	if !m.OfPrivacy {
+		return ""
+	}
+	var fit []string
+	for _, d := range all.Audits() {
+		if d.OfPrivacy && d.Models.Fits(c.Data.Level) {
+			fit = append(fit, "audit."+d.Name)
+		}
+	}
+	return ", or take " + strings.Join(fit, " or ")
 }
 
 // Shape returns the shape of the data's images; zero for texts.
