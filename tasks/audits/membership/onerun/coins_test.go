@@ -249,7 +249,22 @@ func TestDrawsAreThoseOfTheirDocumentedStreams(t *testing.T) {
 	p.Unit = RecordUnit
 	a := newBench(t).run(p)
 	coins, places := seeds.Stream(p.Seed, seeds.OneRunCoins), seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
+	holders, users := map[int]bool{}, []int{}
+	for _, r := range a.before.Replacements() {
+		holders[r.User] = true
+	}
+	for user := range a.before.Users() {
+		if !holders[user] {
+			users = append(users, user)
+		}
+	}
+	carriers := seeds.Stream(p.Seed, seeds.OneRunUnits)
 	for i, u := range a.units {
+		j := i + carriers.IntN(len(users)-i)
+		users[i], users[j] = users[j], users[i]
+		if u.User != users[i] {
+			t.Errorf("unit %d is user %d, want %d", i, u.User, users[i])
+		}
 		if included, place := coins.Uint64()&1 == 1, places.IntN(a.before.Examples(u.User)); u.Included != included || u.Example != place {
 			t.Errorf("unit %d: record %d of user %d, included %v; want record %d, %v", i, u.Example, u.User, u.Included, place, included)
 		}
