@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -84,7 +85,10 @@ func contained(prefix string, read func() error) error {
 		return found
 	}
 	if p, ok := errors.AsType[*goroutines.Panic](err); ok {
-		out.Message = fmt.Sprintf("not YAML that can be read (%v)", p.Value)
+		out.Message = "not YAML that can be read"
+		if _, ours := p.Value.(runtime.Error); !ours {
+			out.Message += fmt.Sprintf(" (%v)", p.Value)
+		}
 	}
 	if syntax, ok := errors.AsType[yaml.Error](err); ok {
 		out.Message = prefix + syntax.GetMessage()
