@@ -10,10 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/population"
@@ -331,15 +333,30 @@ func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 	return nil
 }
 
-// warn collects each cell's warnings once.
+// numeral matches a number in a warning.
+var numeral = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+
+// warn collects the cells' warnings. Of those that differ in numbers only it keeps the first, and counts the others.
 func (s *Submission) warn() {
-	seen := map[string]bool{}
+	seen, others := map[string]bool{}, map[string]int{}
+	form := func(warning string) string { return numeral.ReplaceAllString(warning, "#") }
 	for i := range s.Spec.Cells {
 		for _, w := range s.Spec.Cells[i].Warnings() {
-			if !seen[w] {
-				seen[w] = true
-				s.Warnings = append(s.Warnings, w)
+			if seen[w] {
+				continue
 			}
+			seen[w] = true
+			if _, known := others[form(w)]; known {
+				others[form(w)]++
+				continue
+			}
+			others[form(w)] = 0
+			s.Warnings = append(s.Warnings, w)
+		}
+	}
+	for i, w := range s.Warnings {
+		if n := others[form(w)]; n > 0 {
+			s.Warnings[i] += fmt.Sprintf(" (and %s with other numbers, of other cells)", readable.Count(n, "warning"))
 		}
 	}
 }

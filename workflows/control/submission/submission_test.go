@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,21 @@ func TestKeysFollowWhatFilesHoldAndNotTheirNames(t *testing.T) {
 	alone := folder(t, "alone", map[string]string{"a.jsonl": first + second})
 	if got, want := report(t, prepare(t, alone)), report(t, prepare(t, filepath.Join(alone, "a.jsonl"))); got != want {
 		t.Error("a directory of one file is not that file")
+	}
+}
+
+// Batches above the clients' examples are doubtful in each cell, with numbers of its own.
+func TestWarningsThatDifferInNumbersOnlyAreOne(t *testing.T) {
+	t.Parallel()
+	texts := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)})
+	one := prepare(t, texts, "training.client.batch=100").Warnings
+	all := prepare(t, texts, "grid={axes: {training.client.batch: [100, 110, 120]}}").Warnings
+	if len(one) == 0 || len(all) != len(one) {
+		t.Fatalf("%d warnings of one cell and %d of three: %q", len(one), len(all), all)
+	}
+	const rest = " (and 2 warnings with other numbers, of other cells)"
+	if !slices.Contains(all, one[len(one)-1]+rest) {
+		t.Errorf("warnings %q, want one that ends in %q", all, rest)
 	}
 }
 
