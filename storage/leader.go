@@ -158,7 +158,7 @@ func (a *Archive) Identify(ctx context.Context) (string, error) {
 }
 
 // Now returns the time by the clock of the store, which stamps the objects. The clocks of other machines
-// may differ from it by any amount. In a full store it is the begin of the current epoch, which is earlier.
+// may differ from it by any amount. In a full store it is the start of the current epoch, which is earlier.
 func (a *Archive) Now(ctx context.Context) (time.Time, error) {
 	err := a.put(ctx, clockName, nil, Recomputable)
 	if errors.Is(err, ErrFull) {

@@ -147,7 +147,7 @@ func newAuditCommand(g *global) *cobra.Command {
 func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line; with --scores a file of coalmine canaries export")
 	f.StringVar(&a.controls, "controls", "", "text file of lines like those of --canaries that the model was not trained on, to compare with")
-	f.IntVar(&a.References, "references", 2_000_000, "random sequences to rank a canary among (endpoint: 20000 by default), by default at most all possible ones; 0: no random sampling")
+	f.IntVar(&a.References, "references", 2_000_000, "random sequences to rank a canary among; the default (endpoint: 20000) is lowered to the number of possible sequences; 0: no random sampling")
 	f.IntVar(&a.Prefix, "prefix", 0, "given words of a canary, at least 1 (default: those before the first # of --format, else 1)")
 	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0: no beam search, as for an endpoint or a command")
 	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences to fit a skew-normal distribution to, such as 10000, for exposures beyond the references; 0: no fit")

@@ -64,7 +64,7 @@ func newCollectCommand(g *global) *cobra.Command {
 				if err := writeCollection(g.stdout, collected); err != nil || collected.Young.Objects == 0 {
 					return err
 				}
-				g.note("a later gc deletes the younger objects, and --older 0s deletes them now, if nothing runs")
+				g.note("a later gc deletes the younger objects; if nothing runs, --older 0s deletes them now")
 				return nil
 			})
 		},

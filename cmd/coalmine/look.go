@@ -457,11 +457,11 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 	})
 }
 
-// noteUnfinished says how an unfinished run stands, whose table has pending cells.
+// noteUnfinished prints the state of an unfinished run, because its table has pending cells.
 func (g *global) noteUnfinished(ctx context.Context, api control.API, run string) {
 	s, err := api.Status(ctx, run)
 	if err != nil || s.Phase.Finished() {
-		return // the table stands by itself
+		return // the table is complete
 	}
 	text := fmt.Sprintf("%s is %s", s.Run, stateText(s))
 	if waits := waitsFor(s); waits != "-" {

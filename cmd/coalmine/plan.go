@@ -277,7 +277,7 @@ func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 		lines = append(lines, t.Reasons()...)
 	}
 	if c.Tail.Rounds > 0 && x.Nodes[c.Tail.Node.Key].Disposition == forecast.ToRun {
-		lines = append(lines, "train "+forecast.Way(c.Rounds()-c.Tail.Rounds, c.Rounds()))
+		lines = append(lines, "train "+forecast.PassText(c.Rounds()-c.Tail.Rounds, c.Rounds()))
 	}
 	return lines
 }

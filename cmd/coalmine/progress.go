@@ -49,7 +49,7 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 		g.note("failed: %s", last.Error)
 	}
 	if last.Phase == runs.Cancelled {
-		g.note("%s was cancelled; its results so far stay, and coalmine resume %[1]s has it go on", last.Run)
+		g.note("%s was cancelled; its results so far stay, and coalmine resume %[1]s continues it", last.Run)
 	}
 	return nil
 }

@@ -127,9 +127,9 @@ func (t *Conversation) Kill(reason error) { t.child.Kill(reason) }
 
 var errUnwanted = errors.New("no request waits for its answer")
 
-// Close ends the program's input, and the program if it does not end soon after or no answer is awaited.
-// The error reports an end that breaks the contract, a *LateError if the end was only late; nil if the context
-// of Start ended the program.
+// Close ends the program's input. It kills a program that does not end soon after, or that still owes an answer.
+// The error reports an end that breaks the contract; it is a *LateError if the end was only late, and nil if the
+// context of Start ended the program.
 func (t *Conversation) Close() error {
 	t.closed.Do(func() { close(t.closing) })
 	killed := !t.unwatch()

@@ -6,7 +6,7 @@ import (
 )
 
 // MaxPool writes the largest of each 2 x 2 pixels to y, in each channel: count squares side by side in two
-// rows of pixels, the second of which begins below elements after the first. x has channels innermost.
+// rows of pixels, the second of which begins at x[below]. x has channels innermost.
 // Values are ordered as integers of their bits, so that 0 is above -0.
 func MaxPool(count, channels, below int, x, y []float32) {
 	checkSquares(count, channels, below, x, y)
@@ -34,7 +34,7 @@ func checkSquares(count, channels, below int, x, y []float32) {
 	}
 }
 
-// SumRows sets dst to the sum of the rows of x, each as long as dst, from 0 in their order.
+// SumRows sets dst to the sum of the rows of x, each as long as dst. They are added to 0 in their order.
 func SumRows(dst, x []float32) {
 	if len(dst) == 0 || len(x)%len(dst) != 0 {
 		panic(fmt.Sprintf("kernels: x has %d elements; want rows of %d", len(x), len(dst)))
@@ -46,8 +46,8 @@ func SumRows(dst, x []float32) {
 	active.Load().sumRows(len(x)/len(dst), dst, x)
 }
 
-// ColumnMoments sets plain to the sums of the columns of x, and product to those of x*y, matrices with as many
-// columns as both. Each sum is a chain in float64 in the order of the rows, from 0.
+// ColumnMoments sets plain to the sums of the columns of x, and product to those of x*y. The matrices x and y have
+// len(plain) columns. Each sum is in float64, from 0 in the order of the rows.
 func ColumnMoments(x, y []float32, plain, product []float64) {
 	sameLength("y", y, x)
 	if len(plain) == 0 || len(product) != len(plain) || len(x)%len(plain) != 0 {
@@ -73,8 +73,8 @@ func NormalizeColumns(x, mean, inverse []float32) {
 	}
 }
 
-// NormalizeColumnsBackward sets each element of dst to inverse * (v - plain - x*product), matrices with as
-// many columns as plain; every operation is rounded. dst may be v.
+// NormalizeColumnsBackward sets each element of dst to inverse * (v - plain - x*product); every operation is
+// rounded. The matrices dst, v and x have len(plain) columns. dst may be v.
 func NormalizeColumnsBackward(dst, v, x, inverse, plain, product []float32) {
 	sameLength("dst", dst, x)
 	sameLength("v", v, x)

@@ -54,7 +54,7 @@ type set struct {
 	gruCell      func(dst, u, x, z []float32) // dst = z + u*(x-z), the product rounded
 	gruBackward  func(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32)
 
-	// Kernels of images: see the functions of their names; none has an empty argument.
+	// Kernels of images: see the functions of the same names; no argument is empty.
 	maxPool         func(count, channels, below int, x, y []float32)
 	maxPoolBackward func(count, channels, below int, x, dy, dx []float32)
 	sumRows         func(rows int, dst, x []float32)

@@ -179,7 +179,7 @@ type Running struct {
 }
 
 // Progress is the progress of an attempt: Done of Total units, where Total is
-// 0 if unknown, the tokens handled so far, and the newest numbers of a training by a program.
+// 0 if unknown, the tokens handled so far, and the newest metrics of a training program.
 type Progress struct {
 	Done    int64              `json:"done,omitempty"`
 	Total   int64              `json:"total,omitempty"`

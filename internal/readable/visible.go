@@ -55,7 +55,7 @@ func Lines(s string) string {
 	return strings.ReplaceAll(clean(strings.TrimRight(s, "\n")), "\n", "\n  ")
 }
 
-// Brief returns a message of several lines in one: the first and the last line, which names the error of
+// Brief shortens a message of several lines to one: its first line, and its last, which names the error in
 // most programs. Logs and failures of cells have the whole message.
 func Brief(s string) string {
 	first, rest, more := strings.Cut(strings.TrimRight(s, "\r\n"), "\n")

@@ -174,7 +174,7 @@ func (c *convolution) gatherLine(patches, line []float32) {
 	}
 }
 
-// unpadded reports whether every line of the filter lies on the image at every position of a line.
+// unpadded reports whether the filter lies within the image's width at every position of a line.
 func (c *convolution) unpadded() bool {
 	return c.left == 0 && (c.out.width-1)*c.stride+c.side <= c.in.width
 }

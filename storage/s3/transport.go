@@ -138,8 +138,8 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// traffic warns once of a server that answers no request while no byte moves on any connection. The error
-// follows after further tries.
+// traffic warns once of a server that answers no request while no byte moves on any connection; patience
+// returns the error, after further tries.
 type traffic struct {
 	quiet time.Duration
 	warn  func()
@@ -161,7 +161,7 @@ func (x *traffic) answered() {
 	x.warned = false
 }
 
-// await begins the wait for an answer, and the returned function ends it.
+// await begins the wait for an answer; the returned function ends it.
 func (x *traffic) await() (end func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

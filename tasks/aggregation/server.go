@@ -101,12 +101,12 @@ func runServer(ctx context.Context, t *tasks.Task, p *ServerParams) error {
 	if err := p.adapt(ctx, t); err != nil {
 		return err
 	}
-	chase, err := p.StopAt.Open(ctx, t, t.Step == 1)
+	target, err := p.StopAt.Open(ctx, t, t.Step == 1)
 	if err != nil {
 		return err
 	}
-	r := round{params: p, account: account, chase: chase, sum: make([]float64, model.Network.Trained())}
-	if account.Allowed(t.Step) < t.Step || chase.Over() {
+	r := round{params: p, account: account, target: target, sum: make([]float64, model.Network.Trained())}
+	if account.Allowed(t.Step) < t.Step || target.Over() {
 		return r.stop(ctx, t, model)
 	}
 	for j := range p.Chunks {
@@ -136,7 +136,7 @@ func runServer(ctx context.Context, t *tasks.Task, p *ServerParams) error {
 	}
 	row := r.row(t.Step, model.Params[:len(mean)], params[:len(mean)])
 	after := &checkpoints.Model{Network: model.Network, Params: params}
-	if row.ValidationLoss, err = chase.Watch(ctx, t, after, t.Step-1, t.Step); err != nil {
+	if row.ValidationLoss, err = target.Watch(ctx, t, after, t.Step-1, t.Step); err != nil {
 		return err
 	}
 	return checkpoints.AppendRow(ctx, t, row)
@@ -152,7 +152,7 @@ func (p *ServerParams) noiseDeviation() float64 {
 type round struct {
 	params  *ServerParams
 	account *training.Ledger
-	chase   *training.TargetTracker
+	target  *training.TargetTracker
 	sum     []float64
 	norms   []float32 // norms of all clients' updates before clipping
 	chunks  training.ChunkMetrics
@@ -303,7 +303,7 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 	if err := r.params.keepNone(ctx, t, model.Network); err != nil {
 		return err
 	}
-	if err := r.chase.Write(ctx, t); err != nil {
+	if err := r.target.Write(ctx, t); err != nil {
 		return err
 	}
 	row := checkpoints.Row{Round: int64(t.Step), Spending: checkpoints.Spending{Stopped: true}}

@@ -11,8 +11,8 @@ const MemorizedFigure = "Canaries memorized"
 
 // Curve is a line through a metric of every measured round.
 type Curve struct {
-	// Figure is the name of the figure, which several curves may share. Empty: the metric is not drawn, and only
-	// in the data of the curve. Name is the name of the curve.
+	// Figure is the name of the figure, which several curves may share. Empty: the metric is in the data of the
+	// curve, but not drawn. Name is the name of the curve.
 	Figure, Name string
 	// Axis is the title of the vertical axis, with its unit. The default is Figure.
 	Axis string

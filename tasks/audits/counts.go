@@ -9,8 +9,8 @@ import (
 
 // CountOf describes the number of inserted canaries that an audit with an Outcome O finds memorized.
 type CountOf[O any] struct {
-	// Measure has no Of, Scale and Better: fewer are better. A limit on the number has its Name, too, and Among is the measure of all
-	// inserted canaries.
+	// Measure sets neither Of, Scale nor Better, because fewer are better. A limit on the number has the same Name, and
+	// Among is the measure of all inserted canaries.
 	Measure
 	// Doc documents the limit.
 	Doc string

@@ -351,8 +351,8 @@ func DecodeStored(data []byte, imported func(storage.Digest) (io.ReadCloser, err
 	})
 }
 
-// decode reads a part of a model file. imported returns the parameters of an imported file of the network that
-// is frozen.
+// decode reads a part of a model file. imported returns the parameters of an imported file, which has the frozen
+// network.
 func decode(size int64, read partReader, part part, imported func(frozen models.Network, digest storage.Digest) ([]float32, error)) (*Model, error) {
 	file, err := safetensors.OpenParts(size, read)
 	if err != nil {

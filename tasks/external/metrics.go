@@ -160,7 +160,7 @@ func (m *metricRows) list() []checkpoints.Row {
 	return list
 }
 
-// newestMetrics is the largest number of a program's own metrics in a status, the first by name.
+// newestMetrics is the largest number of a program's own metrics in a status. They are the first in order of name.
 const newestMetrics = 8
 
 // newest returns the losses and the program's own metrics of the last round, by name; nil before the first round.

@@ -268,8 +268,8 @@ func CommandError(ctx context.Context, err error) error {
 	return tasks.Permanent(err)
 }
 
-// startError makes the error of a command that has ended by itself before it described itself permanent, such as
-// for a missing module: another start ends alike.
+// startError makes an error permanent if the command ended by itself before it described itself, for example
+// because a module is missing: another start would end alike.
 func startError(ctx context.Context, err error) error {
 	if ended, ok := errors.AsType[*contracts.EndedError](err); ok && ctx.Err() == nil && !childprocess.BySignal(ended.How) {
 		return tasks.Permanent(err)

@@ -124,7 +124,7 @@ func (m *ChunkMetrics) Add(other ChunkMetrics) {
 var Clients = tasks.Kind{Name: "training/clients", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runClients)}
 
 func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
-	chase, err := p.StopAt.Open(ctx, t, t.Step == 1)
+	target, err := p.StopAt.Open(ctx, t, t.Step == 1)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 			return err
 		}
 	}
-	if chase.Over() {
+	if target.Over() {
 		users = nil
 	}
 	c, err := newChunkSum(ctx, t, p, pop)

@@ -13,8 +13,8 @@ import (
 )
 
 // gradientRate is the learning rate by which a trainer computes gradients: an update is -gradientRate times
-// the gradient. A power of two changes no digits, and this one keeps the gradient's when the trainer adds the update to
-// parameters.
+// the gradient. A power of two changes no digits, and this one is so large that the trainer keeps them when it adds the
+// update to parameters.
 const gradientRate = 1 << 16
 
 // GradientsOf returns the configuration of a trainer that computes gradients for the steps of central training. For
@@ -33,9 +33,9 @@ func GradientsOf(local Local, private bool) Local {
 type programGradients struct {
 	client clientprograms.Client
 	ask    func(users []clientprograms.User, model clientprograms.Model, clip float64, sum []float32) ([]clientprograms.Summed, error)
-	// network and fixed complete the trained parameters to a model file.
+	// network and frozen complete the trained parameters to a model file.
 	network models.Network
-	fixed   []float32
+	frozen  []float32
 	clip    float64    // of ClippedSum
 	drop    *rand.Rand // nil without dropout
 	update  []float32
@@ -49,7 +49,7 @@ func newProgramGradients(ctx context.Context, t *tasks.Task, p *clientprograms.P
 	}
 	trained := model.Network.Trained()
 	return &programGradients{
-		client: client, network: model.Network, fixed: model.Params[trained:], clip: clip, update: make([]float32, trained),
+		client: client, network: model.Network, frozen: model.Params[trained:], clip: clip, update: make([]float32, trained),
 		ask: func(users []clientprograms.User, m clientprograms.Model, clip float64, sum []float32) ([]clientprograms.Summed, error) {
 			weights := slices.Repeat([]float64{1}, len(users))
 			return client.Sum(ctx, clientprograms.ManyWork{Model: m, Users: users, Round: 1, LearningRate: gradientRate}, gradientRate*clip, weights, sum)
@@ -78,7 +78,7 @@ func (g *programGradients) user(records [][]int32) clientprograms.User {
 
 // model returns the file of the parameters, named by its content.
 func (g *programGradients) model(params []float32) (clientprograms.Model, error) {
-	data, err := checkpoints.Encode(g.network, slices.Concat(params, g.fixed), nil)
+	data, err := checkpoints.Encode(g.network, slices.Concat(params, g.frozen), nil)
 	return clientprograms.ModelOf(data), err
 }
 
@@ -99,8 +99,8 @@ func (g *programGradients) ClippedSum(params []float32, records [][]int32, facto
 	}, sum)
 }
 
-// sum sets into to the sum of the users' gradients, as many at a time as the trainer accepts. each is called with
-// the norm of every one; nil calls nothing.
+// sum stores the sum of the users' gradients in the slice into. The trainer gets as many users at a time as it
+// accepts. each, unless nil, is called with the norm of every gradient.
 func (g *programGradients) sum(params []float32, users []clientprograms.User, clip float64, each func(i int, norm float64), into []float32) (loss models.Loss, err error) {
 	model, err := g.model(params)
 	if err != nil {

@@ -67,19 +67,19 @@ func runSGD(ctx context.Context, t *tasks.Task, p *SGDParams) error {
 		return stopping.pass(ctx, t, p)
 	}
 	first, end := p.bounds(t.Step)
-	chase, err := p.StopAt.Open(ctx, t, first == 0)
+	target, err := p.StopAt.Open(ctx, t, first == 0)
 	if err != nil {
 		return err
 	}
-	if chase.Over() {
-		return chase.pass(ctx, t, end)
+	if target.Over() {
+		return target.pass(ctx, t, end)
 	}
 	s, err := openStretch(ctx, t, p, 0)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	s.stopping, s.chase = stopping, chase
+	s.stopping, s.target = stopping, target
 	records := recordStream{task: t, params: p, population: s.population}
 	batch := make([][]int32, p.Local.Batch)
 	err = s.run(t, s.end, func(step int) (models.Loss, error) {
@@ -119,7 +119,7 @@ type stretch struct {
 	records    int64
 	loss       models.Loss
 	stopping   *stopping         // nil without early stopping
-	chase      *TargetTracker    // nil without a target
+	target     *TargetTracker    // nil without a target
 	program    *programGradients // nil without a program
 }
 
@@ -192,8 +192,8 @@ func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row)
 
 // watch measures the model on the validation part if due. It returns the loss, 0 if not measured.
 func (s *stretch) watch(ctx context.Context, t *tasks.Task) (float64, error) {
-	if s.chase != nil {
-		return s.chase.Watch(ctx, t, s.after(), s.first, s.end)
+	if s.target != nil {
+		return s.target.Watch(ctx, t, s.after(), s.first, s.end)
 	}
 	return s.stopping.watch(ctx, t, s)
 }

@@ -186,7 +186,7 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 // A later run tries it again.
 func (t *term) fail(x *graph.Task, evidence string) {
 	if len(x.Wants) == 0 {
-		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", readable.Brief(evidence))
+		t.logOf(x).Info("failed node is no longer wanted by any run", "attempt", x.Number, "error", readable.Brief(evidence))
 	} else {
 		t.logOf(x).Error("node failed", "attempt", x.Number, "error", readable.Brief(evidence))
 		t.counters.Failures.WithLabelValues(x.Kind()).Inc()

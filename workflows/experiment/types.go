@@ -203,7 +203,7 @@ type Training struct {
 	Command string `json:"command,omitzero" when:"algorithm=external" also:"cmd trainer train_command"`
 	// Shell command that trains one client by training.job: docs/contracts/client.md.
 	ClientCommand string `json:"client_command,omitzero" when:"model.kind=external" also:"client_cmd client_trainer"`
-	// Trainer of clients, and of sgd: native, the default, or pytorch, which trains many users at once, on a GPU
+	// Trainer of clients and of sgd: native, the default, or pytorch, which trains many users at once, on a GPU
 	// if there is one, and needs python3 with torch (docs/contracts/client.md). Its results differ from
 	// native ones by rounding and, with dropout, by the draws; they repeat on the same kind of device
 	// only. A transformer needs pytorch.
@@ -294,7 +294,7 @@ func (Engine) Choices() []string { return []string{string(NativeEngine), string(
 
 // PyTorch configures the trainer in PyTorch.
 type PyTorch struct {
-	// Users trained together, with sgd and privacy records; in the cache key, because it fixes the order of
+	// Users trained together (with sgd and privacy: records); in the cache key, because it fixes the order of
 	// sums. If the device runs out of memory, the trainer halves them.
 	Users int `json:"users,omitzero" default:"64" range:"[1,100000]" unit:"users"`
 	// Class of the workers that train.

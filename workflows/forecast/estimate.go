@@ -366,13 +366,13 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	}
 }
 
-// tails returns the tasks that take the last steps of SGD of a training, fewer than those of a chain's step: all steps of a
-// short training, such as one of audit.many_runs.
+// tails returns the tasks that take the last steps of SGD of a training, which are fewer than those of a chain's
+// step. A short training, such as one of audit.many_runs, has no other task.
 func tails(nodes map[string][]storage.Key) []storage.Key {
 	return slices.Concat(nodes[training.SGD.Name], nodes[training.DPSGD.Name])
 }
 
-// tailSteps returns the number of steps of such a task.
+// tailSteps returns the number of steps of a task of tails.
 func tailSteps(n *plan.Node) int {
 	var params struct{ Steps int }
 	_ = json.Unmarshal(n.Params, &params) // compiling has encoded them

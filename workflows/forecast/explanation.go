@@ -88,8 +88,8 @@ func (p *Explanation) TasksToRun() int {
 	return total
 }
 
-// Way describes a training from one round, or step of SGD, to another.
-func Way(from, to int) string {
+// PassText describes a training from one round, or step of SGD, to another.
+func PassText(from, to int) string {
 	if from == 0 {
 		return readable.Count(to, "step") + " from scratch"
 	}
@@ -104,7 +104,7 @@ func (c *Chain) Reasons() []string {
 		if p.To <= c.Frontier {
 			verb = "replay"
 		}
-		why = append(why, verb+" "+Way(p.From*c.StepRounds, p.To*c.StepRounds))
+		why = append(why, verb+" "+PassText(p.From*c.StepRounds, p.To*c.StepRounds))
 	}
 	return why
 }

@@ -50,7 +50,7 @@ type Pair struct {
 	// outcomes.
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
 
-	// byEpochs reports that the rounds of both follow from their epochs.
+	// byEpochs reports whether the rounds of both follow from their epochs.
 	byEpochs bool
 }
 

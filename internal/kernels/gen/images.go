@@ -90,7 +90,7 @@ func (s isa) maxPoolBackward() {
 	})
 }
 
-// copies is a group of n times the same register, to be read only.
+// copies returns a group that has one register n times, and so must not be written.
 func (s isa) copies(v reg.VecVirtual, n int) group {
 	g := make(group, n)
 	for i := range g {
@@ -99,7 +99,7 @@ func (s isa) copies(v reg.VecVirtual, n int) group {
 	return g
 }
 
-// unequal returns masks of the lanes in which x, which it overwrites, is not y.
+// unequal returns masks of the lanes in which x is not y. It overwrites x.
 func (s isa) unequal(x, y group, zero reg.VecVirtual) []reg.Register {
 	each(s.xor, y, x, x)
 	negated := s.like(x)
@@ -108,7 +108,7 @@ func (s isa) unequal(x, y group, zero reg.VecVirtual) []reg.Register {
 	return s.negative(x)
 }
 
-// sumRows emits the sums of columns, each a chain in the order of the rows.
+// sumRows emits the sums of columns, each added in the order of the rows.
 func (s isa) sumRows() {
 	s.function("sumRows", "(rows int, dst, x []float32)")
 	dst, x, n, index := base("dst"), base("x"), length("dst"), zeroIndex()
@@ -127,7 +127,7 @@ func rowBytes(name string) reg.GPVirtual {
 	return row
 }
 
-// rows emits a loop over rows of a number of bytes, at the columns from index on.
+// rows emits a loop over rows that are row bytes apart, at the columns from index on.
 func (s step) rows(index, row reg.GPVirtual, body func(at reg.GPVirtual)) {
 	label := "row"
 	if s.masks[0] != nil {

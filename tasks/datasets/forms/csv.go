@@ -58,7 +58,7 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	if strings.Contains(strings.TrimSuffix(header, "\r"), "\r") {
 		return nil, mistaken("%w", ErrCarriageReturns)
 	}
-	marked := comma == 0 && marksSeparator.MatchString(header)
+	marked := comma == 0 && separatorLine.MatchString(header)
 	switch {
 	case marked:
 		comma = rune(header[len("sep=")])
@@ -83,8 +83,8 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	return table, nil
 }
 
-// marksSeparator matches the first line by which Excel takes a separator.
-var marksSeparator = regexp.MustCompile(`(?i)^sep=[,;|\t]\r?$`)
+// separatorLine matches the first line that tells Excel the separator.
+var separatorLine = regexp.MustCompile(`(?i)^sep=[,;|\t]\r?$`)
 
 // unquotedHeader returns the first line of a table, as far as it stands outside of quotes in the
 // first bytes.

@@ -343,9 +343,9 @@ func (r *Row) fill(field int, text string) error {
 	return nil
 }
 
-// ToUTF8 is the remedy for texts that are not UTF-8; most are in the encoding of Windows, or in Latin-1,
+// ToUTF8 is the remedy for texts that are not UTF-8; most are in Windows-1252, or in Latin-1,
 // which is part of it.
-const ToUTF8 = "convert the file to UTF-8, from the encoding of Windows or Latin-1 by: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+const ToUTF8 = "convert the file to UTF-8; if it is in Windows-1252 or Latin-1, by: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
 
 // InvalidAt returns the offset of the first byte of a text that is not UTF-8, or its length if all
 // are.

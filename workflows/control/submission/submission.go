@@ -336,7 +336,7 @@ func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 // numeral matches a number in a warning.
 var numeral = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// warn collects the cells' warnings. Of those that differ in numbers only it keeps the first, and counts the others.
+// warn collects the cells' warnings. If some differ only in numbers, it keeps the first and counts the others.
 func (s *Submission) warn() {
 	seen, others := map[string]bool{}, map[string]int{}
 	form := func(warning string) string { return numeral.ReplaceAllString(warning, "#") }
@@ -356,7 +356,7 @@ func (s *Submission) warn() {
 	}
 	for i, w := range s.Warnings {
 		if n := others[form(w)]; n > 0 {
-			s.Warnings[i] += fmt.Sprintf(" (and %s with other numbers, of other cells)", readable.Count(n, "warning"))
+			s.Warnings[i] += fmt.Sprintf(" (and %s with other numbers for other cells)", readable.Count(n, "warning"))
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestWarningsThatDifferInNumbersOnlyAreOne(t *testing.T) {
 	if len(one) == 0 || len(all) != len(one) {
 		t.Fatalf("%d warnings of one cell and %d of three: %q", len(one), len(all), all)
 	}
-	const rest = " (and 2 warnings with other numbers, of other cells)"
+	const rest = " (and 2 warnings with other numbers for other cells)"
 	if !slices.Contains(all, one[len(one)-1]+rest) {
 		t.Errorf("warnings %q, want one that ends in %q", all, rest)
 	}

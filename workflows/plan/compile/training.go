@@ -179,7 +179,7 @@ func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
 }
 
-// trainingEdges returns the data, and the vocabulary if a program reads them.
+// trainingEdges returns the data, and the vocabulary if a program trains.
 func (c *cell) trainingEdges() []edge {
 	if c.experiment.ClientProgram() == nil && c.experiment.Training.Engine != experiment.PyTorchEngine {
 		return c.dataEdges()

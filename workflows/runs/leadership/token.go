@@ -138,7 +138,7 @@ func announced(ctx context.Context, q Queue) (leader announcement, found bool) {
 }
 
 // CheckStore returns an error that wraps attempts.ErrOtherStore if the leader of a queue has announced another
-// store. Nothing is proved by a queue or a store that does not answer.
+// store. It returns nil if the queue or the store does not answer, which proves nothing.
 func CheckStore(ctx context.Context, q Queue, archive *storage.Archive) error {
 	leader, found := announced(ctx, q)
 	if !found {

@@ -101,8 +101,8 @@ func (c *Result) Total() Amount {
 	return sum
 }
 
-// heed names the runs whose needs stay.
-func (c *Result) heed(all *allRuns, x *marks) {
+// setRuns sets Runs and Held.
+func (c *Result) setRuns(all *allRuns, x *marks) {
 	c.Runs, c.Held = len(all.runs)+len(all.unreadable), x.held
 }
 
@@ -138,7 +138,7 @@ func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, er
 		return nil, err
 	}
 	out.DryRun = true
-	out.heed(all, x)
+	out.setRuns(all, x)
 	for _, batch := range batches {
 		out.take(batch)
 	}
@@ -173,7 +173,7 @@ func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Resu
 		return nil, err
 	}
 	err = c.deleteBatches(ctx, batches, x, all, token, sum)
-	sum.heed(all, x)
+	sum.setRuns(all, x)
 	return sum, err
 }
 
@@ -244,8 +244,8 @@ const (
 	// checkLasts is the validity of the check before a batch: a process that was
 	// suspended in between checks again.
 	checkLasts = 10 * time.Second
-	// checks is the number of checks before a batch that may take longer: a busy
-	// store passes, a slow one makes the collection fail.
+	// checks is the number of checks in a row that may take longer: a store that is
+	// busy for a moment passes, a slow one makes the collection fail.
 	checks = 5
 )
 
@@ -265,7 +265,7 @@ func (c *Collector) check(ctx context.Context, x *marks, all *allRuns, token *le
 			return nil
 		}
 	}
-	return fmt.Errorf("collecting garbage: %w: to look for changes of all runs took %s, %d times; expected less than %s; collect from a machine nearer to the store, or remove runs",
+	return fmt.Errorf("collecting garbage: %w: looking for changes in all runs took %s in the last of %d tries; expected less than %s; collect from a machine nearer to the store, or remove runs",
 		storage.ErrAway, took.Round(time.Second), checks, checkLasts)
 }
 
@@ -306,7 +306,7 @@ func (c *Collector) readAgain(ctx context.Context, x *marks, all *allRuns, id st
 	return needsOf(id, c.markRun(ctx, x, run))
 }
 
-// allRuns holds all runs.
+// allRuns holds the runs as they were last read.
 type allRuns struct {
 	runs       []*runs.Run
 	unreadable []runs.Unreadable

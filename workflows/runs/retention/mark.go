@@ -95,7 +95,7 @@ func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*ma
 	return x, x.markChains(ctx)
 }
 
-// needsOf describes an error of marking the needs of a run.
+// needsOf adds the run to an error of marking its needs.
 func needsOf(run string, err error) error {
 	if err == nil {
 		return nil

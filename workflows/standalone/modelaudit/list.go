@@ -157,7 +157,7 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 		return canary{}, err
 	}
 	if whole, bare := o.whole(words); bare {
-		return canary{}, l.fail("%q has only the random symbols of a canary; expected the whole of it, in the format %q: %q", l.Text, o.Format, whole)
+		return canary{}, l.fail("%q has only the random symbols of a canary; expected the whole canary in the format %q: %q", l.Text, o.Format, whole)
 	}
 	if n := len(words); n <= o.Prefix || n > text.MaxSequence {
 		return canary{}, l.fail("a canary of %s; expected more than the prefix of %d, and at most %d", readable.Count(n, "word"), o.Prefix, text.MaxSequence)
@@ -205,9 +205,9 @@ func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 			continue
 		}
 		if o.Alphabet == "" {
-			return l.fail("%q, its word %d, has no place in the format %q and the symbols %q, which canaries are ranked within; choose other ones, or a longer prefix", c.words[i], i+1, o.Format, o.Symbols)
+			return l.fail("%q, its word %d, has no place in the format %q and the symbols %q, within which canaries are ranked; choose other ones, or a longer prefix", c.words[i], i+1, o.Format, o.Symbols)
 		}
-		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose %s, or a longer prefix; canaries of words need --vocabulary",
+		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, within which canaries are ranked; choose %s, or a longer prefix; canaries of words need --vocabulary",
 			c.words[i], i+1, o.Alphabet, o.Format, cmp.Or(strings.Join(alphabetsOf(strings.Join(c.words[o.Prefix:], "")), " or "), "another alphabet"))
 	}
 	return nil

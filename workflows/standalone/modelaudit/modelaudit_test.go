@@ -174,8 +174,8 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		modelaudit.Options
 	}{
 		`line 1: "1", its byte 5, has no place in the alphabet lower and the format ""`:                                                                {"Pin 12-3", modelaudit.Options{Prefix: 4}},
-		`line 1: "2", its byte 2, has no place in the alphabet lower and the format "", which canaries are ranked within; choose digits or printable,`: {"123", modelaudit.Options{}},
-		`line 1: "123" has only the random symbols of a canary; expected the whole of it, in the format "Pin ##-#": "Pin 12-3"`:                        {"123", modelaudit.Options{Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		`line 1: "2", its byte 2, has no place in the alphabet lower and the format "", within which canaries are ranked; choose digits or printable,`: {"123", modelaudit.Options{}},
+		`line 1: "123" has only the random symbols of a canary; expected the whole canary in the format "Pin ##-#": "Pin 12-3"`:                        {"123", modelaudit.Options{Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`line 2: "x", its byte 7`:         {"Pin 12-3\nPin 12x3", modelaudit.Options{Prefix: 4, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`for canaries of 3 bytes`:         {"Pin", modelaudit.Options{Prefix: 1, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`"<0x09>", its byte 5`:            {"Pin \t12", modelaudit.Options{Prefix: 4, Alphabet: canaries.Printable}},

@@ -135,8 +135,8 @@ func (d *Data) text(ctx context.Context) (string, error) {
 	return "", &source.Error{File: d.source.Name, Err: fmt.Errorf("no column has more than %d words a text: %s; name the column of texts by --column text=NAME", wordsOfText, strings.Join(most, ", "))}
 }
 
-// sample describes the first texts of a column: their number, and the mean number of words. fault is the error
-// that hides the others, if any.
+// sample describes the first texts of a column: their number, and the mean number of words. fault is the
+// error that ended the reading, if any.
 type sample struct {
 	column string
 	texts  int

@@ -180,7 +180,7 @@ func (p *Proposal) duration() string {
 
 func (p *Proposal) writeProgram(w *writer, embedding, units int) {
 	w.explained("model: {kind: external}", "that of %s/model.py", cmp.Or(p.Code, "."))
-	w.line("training:", "python3 is the first in PATH, of scorer.py too; another: PATH=~/torch/bin:$PATH coalmine run FILE")
+	w.line("training:", "python3 is the first in PATH, also for scorer.py; to choose another: PATH=~/torch/bin:$PATH coalmine run FILE")
 	if p.Federated {
 		w.line("  client_command: python3 client.py", "trains one user; cohorts, averaging and clipping are Coalmine's")
 		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), p.duration())

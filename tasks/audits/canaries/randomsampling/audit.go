@@ -48,8 +48,8 @@ type Fields struct {
 }
 
 type Block struct {
-	// Random sequences to rank a canary against, of an external model by default 1000; by default at
-	// most all that may follow the prefix.
+	// Random sequences to rank a canary against. The default, 1000 for an external model, is lowered to
+	// the number of sequences that may follow the prefix.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples"`
 	audits.PrefixField
 	// Computes large ranks exactly, not by an estimate with its standard error. "Memorized" is always

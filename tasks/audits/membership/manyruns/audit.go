@@ -19,8 +19,8 @@ import (
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "many_runs",
-	Legend: "Many-run epsilon: many trainings, half of which chose the rule, are certain of so much at the confidence stated below; in brackets, the " +
-		"most that they could have found. By trade-off curve: what is proved of the least noise that they refute, and that noise multiplier.",
+	Legend: "Many-run epsilon: lower bound by many trainings, half of which chose the rule, at the confidence stated below; in brackets, the " +
+		"largest bound that they could have found. By trade-off curve: the epsilon proved of the least noise that they refute, and that noise multiplier.",
 	Limits:      limits,
 	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Bound},
@@ -59,7 +59,7 @@ type Fields struct {
 type Block struct {
 	// Trainings. Every second one proves.
 	Runs int `json:"runs" default:"200" range:"[20,10000]" unit:"trainings"`
-	// What carries the coin: text in the data; an update (fedavg); or a gradient (sgd, with privacy). As in
+	// Carrier of the coin: text in the data; an update (fedavg); or a gradient (sgd, with privacy). As in
 	// one_run, vectors are scored by the likelihood of all released sums.
 	CanariesOf onerun.CanariesOf `json:"canaries_of,omitempty"`
 	// Words of a text canary, at most data.sequence; 5 by default.
@@ -105,7 +105,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail.If(s.Program != nil, []string{path, "training.client_command"}, "repeats a training of Coalmine, and training.client_command trains clients by a program; remove one of them"),
 		fail.If(s.Devices != nil, []string{path, "data.devices"}, "puts a canary in the place of a user, and data.devices divides users into devices; remove one of them"),
 		fail.If(s.Training.Quantized, []string{path, "training.quantize_bits"}, "measures the model as the training leaves it, and training.quantize_bits rounds its weights; remove one of them"),
-		fail.If(slices.ContainsFunc(s.Audits, onerun.SendsToo), []string{path, "audit.one_shot"}, "repeats the training without the clients of audit.one_shot, whose cohorts are others; ask for them in two experiments"):
+		fail.If(slices.ContainsFunc(s.Audits, onerun.SendsToo), []string{path, "audit.one_shot"}, "repeats the training without the clients of audit.one_shot, whose cohorts differ; ask for them in two experiments"):
 	case o.oneRun().OneRun.CheckTraining(s, asOneRun(fail)):
 		s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds")
 	}

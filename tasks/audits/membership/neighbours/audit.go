@@ -83,8 +83,8 @@ type Fields struct {
 type Block struct {
 	// Repeats is the number of replayed rounds, from the first on, with the training's own seeds.
 	Repeats int `json:"repeats" default:"200" range:"[20,2000]" unit:"rounds (sgd: steps)"`
-	// Members of each replayed cohort have their data, and the data sets differ in one of them; all
-	// other users have none. In a step of sgd all records have theirs.
+	// Members of each replayed cohort, who have their data; the data sets differ in one of them, and
+	// all other users have none. In a step of sgd all records have theirs.
 	Members int `json:"members" default:"4" range:"[1,1000]" unit:"users"`
 	// FalseAlarm is the probability that a right training is refuted, over all tests together.
 	FalseAlarm numbers.Probability `json:"false_alarm" default:"0.01%" range:"(0,1)"`

@@ -19,8 +19,8 @@ import (
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "one_run",
-	Legend: "One-run epsilon: the audit of coins and guesses is certain of so much at the confidence stated below; in brackets, the most that " +
-		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier. " +
+	Legend: "One-run epsilon: lower bound by coins and guesses at the confidence stated below; in brackets, the largest bound that " +
+		"the audit could have found. By trade-off curve: the epsilon proved of the least noise that the guesses refute, and that noise multiplier. " +
 		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed. " +
 		"Estimate: epsilon, with its standard error, if the scores are normal; no bound.",
 	Limits:        limits,

@@ -27,13 +27,13 @@ func (Design) Choices() []string {
 	return []string{string(RandomWords), string(RareWords), string(OwnWord), string(LearnedWords)}
 }
 
-// rareShare: one word in rareShare is rare.
+// One word in rareShare is rare.
 const rareShare = 10
 
 func rare(words int) int { return (words + rareShare - 1) / rareShare }
 
-// sequences is the number of canaries of a space over a vocabulary, all of which may be used; for OwnWord and
-// LearnedWords, twice the number of words.
+// sequences returns the number of canaries of a space over a vocabulary, all of which may be used. For OwnWord and
+// LearnedWords it is twice the number of words.
 func (d Design) sequences(space canaries.Space, ordinary int) float64 {
 	switch d {
 	case RareWords:

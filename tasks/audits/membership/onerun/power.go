@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/datasets/population"
 )
 
-// power returns the power of the bounds if each canary's score is standard normal, and heads adds the shift
+// power returns the power of the bounds if each canary's score is standard normal, plus, for heads, the shift
 // of the Gaussian mechanism with the true epsilon. Guesses grow in proportion to the canaries.
 func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 	o := f.OneRun
@@ -32,7 +32,8 @@ func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 	return []audits.Statement{bound, byCurve}
 }
 
-// statement is about the guesses of an audit; refutes judges the guesses of one number by a limit.
+// statement returns the statement about the guesses of an audit. refutes(limit) reports whether the guesses for
+// one number of guesses refute the limit.
 func (o *Block) statement(finds, limit string, refutes func(limit float64) func(empirical.Outcome) bool) audits.Statement {
 	delta := cmp.Or(o.Delta, audits.DefaultDelta)
 	return audits.Statement{
@@ -101,8 +102,8 @@ func guessed(choices []Guesses, n int, shift float64, rng *rand.Rand) []empirica
 	return outcomes
 }
 
-// above reports whether the guesses of some number refute a limit. More right guesses of the same number
-// refute it, too.
+// above reports whether the guesses for some number of guesses refute a limit. If some do, more right ones among
+// as many do, too.
 func above(refutes func(empirical.Outcome) bool) func([]empirical.Outcome) bool {
 	fewest := map[empirical.Outcome]int{} // fewest right guesses that refute, by the numbers of units and guesses
 	return func(outcomes []empirical.Outcome) bool {

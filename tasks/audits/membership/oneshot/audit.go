@@ -309,7 +309,7 @@ func (v *Outcome) beside(proved *privacy.Report) string {
 	return fmt.Sprintf("; epsilon_proved is %s", proved.EpsilonProved)
 }
 
-// certain is the number of standard errors that a find is above 0: one-sided, 95%.
+// certain is the number of standard errors by which a finding is above 0: one-sided, 95%.
 const certain = 1.645
 
 // trials is the number of simulated audits: the standard error of a power is at most 5%. An estimate takes a
