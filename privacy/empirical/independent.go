@@ -35,19 +35,53 @@ import (
 // The idea is that of Xiang, Wang, Xiao, Tian and Wang 2025 (Tight Privacy Audit in One Run) and Keinan,
 // Shenfeld and Ligett 2025 (How Well Can Differential Privacy Be Audited in One Run?); proof and
 // computation are ours.
-func IndependentPValue(o Outcome, curve Curve) float64 {
-	c, m := float64(o.Guesses), float64(o.Units)
-	tail := func(s float64) float64 { return atLeast(o.Correct, o.Guesses, curve.accuracy(s)) }
-	if o.Guesses == o.Units {
-		return tail(1)
+func IndependentPValue(o Outcome, curve Curve) float64 { return IndependentPValues(curve)(o) }
+
+// IndependentPValues returns [IndependentPValue] of one curve as a function of the outcome. It evaluates the
+// curve once for all outcomes with equal numbers of units and guesses. It is not for concurrent use.
+func IndependentPValues(curve Curve) func(Outcome) float64 {
+	laws := map[Outcome]*successLaw{} // by the numbers of units and guesses
+	return func(o Outcome) float64 {
+		numbers := Outcome{Units: o.Units, Guesses: o.Guesses}
+		if laws[numbers] == nil {
+			laws[numbers] = newSuccessLaw(numbers, curve)
+		}
+		return laws[numbers].atLeast(o)
 	}
+}
+
+// successLaw is the distribution of the success probability of the binomial number of right guesses: its
+// values at the ends of trapezoids, in the order of the share s, and the probabilities below these values.
+type successLaw struct{ success, below []float64 }
+
+// newSuccessLaw has one value if all units are guessed.
+func newSuccessLaw(o Outcome, curve Curve) *successLaw {
+	if o.Guesses == o.Units {
+		return &successLaw{success: []float64{curve.accuracy(1)}}
+	}
+	c, m := float64(o.Guesses), float64(o.Units)
 	first, last := mathext.InvRegIncBeta(c+1, m-c, ignored), mathext.InvRegIncBeta(c+1, m-c, 1-ignored)
-	p, before, below := 2*ignored, tail(first), ignored
+	l := &successLaw{success: []float64{curve.accuracy(first)}, below: []float64{ignored}}
 	for k := 1; k <= shares; k++ {
 		s := first + (last-first)*float64(k)/shares
-		after, upTo := tail(s), mathext.RegIncBeta(c+1, m-c, s)
-		p += (upTo - below) * (before + after) / 2
-		before, below = after, upTo
+		l.success = append(l.success, curve.accuracy(s))
+		l.below = append(l.below, mathext.RegIncBeta(c+1, m-c, s))
+	}
+	return l
+}
+
+// atLeast returns the probability of at least as many right guesses as the outcome has, at most 1.
+func (l *successLaw) atLeast(o Outcome) float64 {
+	tail := func(k int) float64 { return atLeast(o.Correct, o.Guesses, l.success[k]) }
+	before := tail(0)
+	if len(l.success) == 1 {
+		return before
+	}
+	p := 2 * ignored
+	for k := 1; k < len(l.success); k++ {
+		after := tail(k)
+		p += (l.below[k] - l.below[k-1]) * (before + after) / 2
+		before = after
 	}
 	return min(1, p)
 }

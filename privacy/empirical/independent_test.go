@@ -164,3 +164,14 @@ func TestIdealAuditorsAreRightAsOftenAsScoresSay(t *testing.T) {
 		t.Errorf("%v right guesses in the mean, want %v", right, want)
 	}
 }
+
+// One function for several outcomes returns what each has alone.
+func TestRememberedSuccessProbabilitiesChangeNoPValue(t *testing.T) {
+	t.Parallel()
+	pValue := empirical.IndependentPValues(empirical.GaussianCurve(0.7))
+	for _, o := range []empirical.Outcome{{60, 44, 30}, {60, 44, 35}, {60, 60, 40}, {1000, 750, 500}, {60, 44, 30}, {60, 60, 0}} {
+		if got, want := pValue(o), empirical.IndependentPValue(o, empirical.GaussianCurve(0.7)); got != want {
+			t.Errorf("%v: %v, alone %v", o, got, want)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
 	for i := range ranked {
 		ranked[i] = i
 	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	slices.SortFunc(ranked, func(a, b int) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), a-b) })
 	answers := slices.Repeat([]Answer{Abstained}, len(scores))
 	for _, unit := range ranked[:guessIn] {
 		answers[unit] = In

@@ -2,6 +2,7 @@ package onerun
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"sort"
 
@@ -23,9 +24,9 @@ func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 	if !o.TradeOff {
 		return []audits.Statement{bound}
 	}
+	curve := once(func(limit float64) empirical.Curve { return o.curve(s, limit) })
 	byCurve := o.statement("the lower bound by the trade-off curve is above 0", "trade_off_epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
-		curve := o.curve(s, limit)
-		return func(of empirical.Outcome) bool { return curve != nil && o.refutes(s, of, curve, level) }
+		return o.refutes(s, curve(limit), level)
 	})
 	byCurve.Name = "trade_off"
 	byCurve.Nothing = audits.From(func(v *Outcome) bool { return v.TradeOff != nil && v.TradeOff.EpsilonLower == 0 })
@@ -44,6 +45,18 @@ func (o *Block) statement(finds, limit string, refutes func(limit float64) func(
 			choices, shift := o.scaled(sizes[0]), empirical.GaussianShift(leak, delta)
 			return func(rng *rand.Rand) []empirical.Outcome { return guessed(choices, sizes[0], shift, rng) }
 		}, func(_ []int, limit float64) func([]empirical.Outcome) bool { return above(refutes(limit)) }),
+	}
+}
+
+// once remembers the curve at the last limit, whose noise takes a search, for all numbers of canaries.
+func once(curve func(limit float64) empirical.Curve) func(limit float64) empirical.Curve {
+	var last empirical.Curve
+	at := math.NaN()
+	return func(limit float64) empirical.Curve {
+		if limit != at {
+			last, at = curve(limit), limit
+		}
+		return last
 	}
 }
 
@@ -69,12 +82,17 @@ func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
 	return func(power float64) float64 { return t.At(1 - power) }
 }
 
-// refutes reports whether guesses refute a curve at a level, as the audit's own bound does.
-func (o *Block) refutes(s *audits.Setting, of empirical.Outcome, curve empirical.Curve, level float64) bool {
-	if o.independent(s) {
-		return empirical.IndependentPValue(of, curve) <= level
+// refutes reports whether guesses refute a curve at a level, as the audit's own bound does. They refute no
+// unknown curve.
+func (o *Block) refutes(s *audits.Setting, curve empirical.Curve, level float64) func(empirical.Outcome) bool {
+	switch {
+	case curve == nil:
+		return func(empirical.Outcome) bool { return false }
+	case o.independent(s):
+		pValue := empirical.IndependentPValues(curve)
+		return func(of empirical.Outcome) bool { return pValue(of) <= level }
 	}
-	return empirical.Refutes(of, curve, level)
+	return func(of empirical.Outcome) bool { return empirical.Refutes(of, curve, level) }
 }
 
 // scaled returns the numbers of guesses about n canaries.

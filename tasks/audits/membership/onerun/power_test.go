@@ -113,3 +113,45 @@ func TestAPowerAtALimitNeedsThePopulation(t *testing.T) {
 		t.Errorf("power %g of 40 right guesses", got)
 	}
 }
+
+// The search for the fewest right guesses that refute evaluates the curve as often as one p-value does, so that
+// the search for a number of canaries ends soon without power, too.
+func TestThePowerEvaluatesACurveOnceForANumberOfGuesses(t *testing.T) {
+	t.Parallel()
+	evaluations := 0
+	curve := func(power float64) float64 {
+		evaluations++
+		return empirical.GaussianCurve(0.5)(power)
+	}
+	outcome := empirical.Outcome{Units: 60, Guesses: 44, Correct: 30}
+	empirical.IndependentPValue(outcome, curve)
+	one := evaluations
+	evaluations = 0
+	o := &Block{CanariesOf: Update}
+	s := &audits.Setting{Audits: []audits.Fields{&Fields{o}}, Training: audits.Training{Sampling: privacy.Shuffled}}
+	found := above(o.refutes(s, curve, 0.05))
+	for correct := range outcome.Guesses + 1 {
+		found([]empirical.Outcome{{Units: 60, Guesses: 44, Correct: correct}})
+	}
+	if evaluations != one {
+		t.Errorf("the curve is evaluated %d times; one p-value takes %d", evaluations, one)
+	}
+}
+
+// All numbers of canaries share the curve at a limit: privacy.CalibrateNoise searches its noise once.
+func TestThePowerSearchesTheNoiseOfALimitOnce(t *testing.T) {
+	t.Parallel()
+	searches := 0
+	curve := once(func(limit float64) empirical.Curve {
+		searches++
+		return empirical.GaussianCurve(limit)
+	})
+	for _, limit := range []float64{0, 0, 0.5, 0.5, 0} {
+		if got, want := curve(limit)(0.3), empirical.GaussianCurve(limit)(0.3); got != want {
+			t.Errorf("limit %g: %g, want %g", limit, got, want)
+		}
+	}
+	if searches != 3 {
+		t.Errorf("%d searches for three changes of the limit", searches)
+	}
+}
