@@ -13,14 +13,14 @@ import (
 // machineSpeed is the arithmetic speed of this machine, from which plan predicts times.
 type machineSpeed struct {
 	Cores int `json:"cores"`
-	// GFLOPS is the measured peak of a core, and Used the fraction of it that plan assumes.
+	// GFLOPS is the measured peak of a core, and Used the fraction of it that plan assumes in training.
 	GFLOPS  float64 `json:"core_gflops"`
 	Used    float64 `json:"used"`
 	Kernels string  `json:"kernels"`
 }
 
 func measureSpeed() machineSpeed {
-	return machineSpeed{runtime.GOMAXPROCS(0), kernels.PeakGFLOPS(100 * time.Millisecond), forecast.Efficiency, kernels.Set()}
+	return machineSpeed{runtime.GOMAXPROCS(0), kernels.PeakGFLOPS(100 * time.Millisecond), forecast.TrainingEfficiency, kernels.Set()}
 }
 
 func newBenchCommand(g *global) *cobra.Command {
@@ -36,8 +36,8 @@ the source tree; "go run ./bench/cmd --help" lists them.`,
 		Example: "  coalmine bench",
 		RunE: func(*cobra.Command, []string) error {
 			m := measureSpeed()
-			return g.report(m, "%d cores of %.0f GFLOP/s (%s kernels); plan expects %.0f%% of it, %.0f%% for networks of images\n",
-				m.Cores, m.GFLOPS, m.Kernels, 100*m.Used, 100*forecast.ImageEfficiency)
+			return g.report(m, "%d cores of %.0f GFLOP/s (%s kernels); plan expects %.0f%% of it in training, %.0f%% in scoring\n",
+				m.Cores, m.GFLOPS, m.Kernels, 100*m.Used, 100*forecast.ScoringEfficiency)
 		},
 	}
 }

@@ -374,7 +374,7 @@ func (g *global) writeTime(here *thisMachine) {
 	if here.GPUs > 0 {
 		gpus = " and " + readable.Count(here.GPUs, "GPU")
 	}
-	g.printf("about %s on this machine: %d cores%s, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
+	g.printf("about %s on this machine: %d cores%s, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used in training\n",
 		roughly(*here.Seconds), here.Cores, gpus, 100*here.Busy, here.GFLOPS, here.Kernels, 100*here.Used)
 }
 

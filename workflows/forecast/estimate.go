@@ -4,6 +4,7 @@ package forecast
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 
 	"coalmine/models"
@@ -20,12 +21,25 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Efficiency is the fraction of a core's peak that training and scoring reach, overhead included;
-// ImageEfficiency applies to networks of images, whose layers are smaller. "go run ./bench/cmd
-// plan" compares the predicted times with the times of experiments.
+// Fractions of a core's peak that arithmetic reaches: the matrix products of training alone ("go run
+// ./bench/cmd engine"), and the scoring and the attacks of audits with their overhead. "go run
+// ./bench/cmd plan" compares the predicted times with the times of experiments.
 const (
-	Efficiency      = 0.3
-	ImageEfficiency = 0.15
+	TrainingEfficiency = 0.6
+	ScoringEfficiency  = 0.2
+	AttackEfficiency   = 0.3
+)
+
+// Seconds that training takes in addition to matrix products, on a core with AVX2 or AVX-512. They matter
+// for small models.
+const (
+	// tokenSeconds is for each trained token and layer; clippedSeconds is added for each token of a record
+	// whose own gradient is clipped.
+	tokenSeconds, clippedSeconds = 0.3e-6, 1e-6
+	// passSeconds is for each parameter in a pass over the model; noiseSeconds for each that gets noise.
+	passSeconds, noiseSeconds = 1e-9, 3.5e-9
+	// clientPasses copy the model to a client, subtract it from the client's, and add the difference.
+	clientPasses = 3
 )
 
 // Cost is the cost of a plan's nodes that are not cached.
@@ -130,14 +144,6 @@ func (c *costing) trainedByProgram() bool {
 	return c.byProgram() || c.experiment.Training.Engine == experiment.PyTorchEngine
 }
 
-// slowness returns the time of an operation of the model relative to its time at Efficiency.
-func (c *costing) slowness() float64 {
-	if c.experiment.Data.Level.Scheme().Images {
-		return Efficiency / ImageEfficiency
-	}
-	return 1
-}
-
 // network returns the network that a program describes; nil if the program was not asked.
 func (c *costing) network() models.Network {
 	if c.speed == nil {
@@ -175,6 +181,22 @@ func (c *costing) train(number, rounds, width int) {
 	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs() * products / 3
 	checkpoint, sum := c.sizes()
 	c.Bytes += steps * (checkpoint*float64(2+width) + sum*float64(2*width))
+}
+
+// overhead returns the seconds of a step with the given rounds in addition to its matrix products.
+func (c *costing) overhead(rounds int) float64 {
+	training, parameters := &c.experiment.Training, float64(c.model.Trained())
+	tokens := c.perStep(rounds) * float64(max(1, training.Client.Epochs))
+	seconds := tokens * tokenSeconds * float64(max(1, c.model.Config().Layers))
+	if !training.Central() {
+		batches := float64(training.Client.Epochs) * math.Ceil(c.perUser/c.tokens/float64(training.Client.Batch))
+		return seconds + float64(training.Cohort)*(batches+clientPasses)*parameters*passSeconds
+	}
+	seconds += float64(rounds) * parameters * passSeconds
+	if training.Privacy != nil {
+		seconds += tokens*clippedSeconds + float64(rounds)*parameters*noiseSeconds
+	}
+	return seconds
 }
 
 // sizes returns the bytes of a checkpoint, and of a sum of updates.
@@ -221,13 +243,13 @@ func (c *costing) measure() {
 // share returns the load of each task of an audit.
 func (c *costing) share(m experiment.Method, count int) Load {
 	states, work := c.audit(m)
-	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(count)}
+	load := Load{Scoring: states * c.model.ScoringFLOPs() / float64(count), Attacks: work / float64(count)}
 	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil && c.network() == nil {
 		return Load{Unknown: true} // only the program knows the size of its updates
 	}
 	if c.byProgram() && states > 0 {
 		load = c.programLoad(states/float64(count), scores)
-		load.FLOP = work / float64(count)
+		load.Attacks = work / float64(count)
 	}
 	return load
 }
@@ -254,9 +276,11 @@ func (c *costing) audit(m experiment.Method) (states, work float64) {
 
 // Load is the cost of one task.
 type Load struct {
-	// FLOP are floating-point operations, Bytes are bytes through the store, Program is the seconds
-	// of an external program.
-	FLOP, Bytes, Program float64
+	// Training, Scoring and Attacks are floating-point operations.
+	Training, Scoring, Attacks float64
+	// Bytes are bytes through the store. Overhead is the seconds of a native training in addition to its
+	// operations, Program those of an external program.
+	Bytes, Overhead, Program float64
 	// Unknown is set if a program of unknown speed does the work.
 	Unknown bool
 }
@@ -272,7 +296,8 @@ const (
 
 // Seconds returns the time on a core with a peak in GFLOP/s.
 func (l Load) Seconds(peakGFLOPS float64) float64 {
-	return l.FLOP/(peakGFLOPS*1e9*Efficiency) + l.Bytes/StoreBytes + l.Program + TaskSeconds
+	atPeak := l.Training/TrainingEfficiency + l.Scoring/ScoringEfficiency + l.Attacks/AttackEfficiency
+	return atPeak/(peakGFLOPS*1e9) + l.Overhead + l.Bytes/StoreBytes + l.Program + TaskSeconds
 }
 
 // Speed is the speed of a program that trains and scores in place of Coalmine.
@@ -350,7 +375,7 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 		l.nodes[key] = c.programLoad(0, func(s *Speed) Pace { return Pace{Start: s.Begin} })
 	}
 	for _, key := range nodes[selection.Predictions.Name] {
-		l.nodes[key] = Load{FLOP: c.slowness() * c.trainTokens * c.model.ScoringFLOPs()}
+		l.nodes[key] = Load{Scoring: c.trainTokens * c.model.ScoringFLOPs()}
 	}
 	for _, m := range c.experiment.Audit.Requested() {
 		var of []storage.Key
@@ -393,16 +418,19 @@ func (c costing) step(rounds, width int) stepLoad {
 	c.Cost = Cost{}
 	c.train(1, rounds, width)
 	checkpoint, sum := c.sizes()
-	work := Load{FLOP: c.slowness() * c.TrainingFLOP}
+	var work Load
 	if c.trainedByProgram() {
 		work = c.programLoad(c.perStep(rounds), trains)
+	} else {
+		work = Load{Training: c.TrainingFLOP, Overhead: c.overhead(rounds)}
 	}
 	if width == 0 {
 		work.Bytes = c.Bytes
 		return stepLoad{join: work}
 	}
 	part := work
-	part.FLOP, part.Program, part.Bytes = work.FLOP/float64(width), work.Program/float64(width), checkpoint+sum
+	part.Training, part.Overhead = work.Training/float64(width), work.Overhead/float64(width)
+	part.Program, part.Bytes = work.Program/float64(width), checkpoint+sum
 	return stepLoad{part, Load{Bytes: c.Bytes - float64(width)*part.Bytes}}
 }
 

@@ -44,7 +44,7 @@ audit: {deanonymization: {attacks: [mlp], epochs: 200}}
 		}
 		flop := func(values int) float64 {
 			c.speed = &Speed{Network: layered{values: values}}
-			return c.share(m, 1).FLOP
+			return c.share(m, 1).Attacks
 		}
 		if few, many := flop(10), flop(1000); few <= 0 || many < 99*few || many > 101*few {
 			t.Errorf("%g FLOP of 10 values and %g of 1000, want a hundred times as many", few, many)
@@ -71,7 +71,7 @@ audit: {utility: true}
 		l := LoadsOf(s, p, func(int) *Speed { return speed })
 		perUser := spec.Cells[0].Experiment.Data.Predicted(100)
 		for _, step := range l.steps {
-			if part := step.part; part.Unknown != (speed == nil) || part.FLOP != 0 || speed != nil && part.Program != 3*perUser*0.25 {
+			if part := step.part; part.Unknown != (speed == nil) || part.Training != 0 || part.Overhead != 0 || speed != nil && part.Program != 3*perUser*0.25 {
 				t.Errorf("with the pace %+v a part is %+v; want that of 3 users of %g tokens", speed, part, perUser)
 			}
 			if step.join.Unknown || step.join.Program != 0 {
@@ -79,7 +79,7 @@ audit: {utility: true}
 			}
 		}
 		for key, load := range l.nodes {
-			if load.Unknown || load.Program != 0 || load.FLOP == 0 {
+			if load.Unknown || load.Program != 0 || load.Scoring == 0 {
 				t.Errorf("%s is %+v, want native scoring", p.Nodes[key].Kind, load)
 			}
 		}

@@ -1,7 +1,9 @@
 package forecast
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"coalmine/internal/must"
@@ -10,13 +12,15 @@ import (
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/training"
 	"coalmine/workflows/control/submission"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
 func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
 	t.Parallel()
-	l := Load{FLOP: 3e12, Bytes: 5e8, Program: 7}
-	if got, want := l.Seconds(100), 3e12/(100e9*Efficiency)+2+7+TaskSeconds; math.Abs(got-want) > 1e-9*want {
+	l := Load{Training: 3e12, Scoring: 2e12, Attacks: 1e12, Bytes: 5e8, Overhead: 3, Program: 7}
+	want := (3e12/TrainingEfficiency+2e12/ScoringEfficiency+1e12/AttackEfficiency)/100e9 + 2 + 3 + 7 + TaskSeconds
+	if got := l.Seconds(100); math.Abs(got-want) > 1e-9*want {
 		t.Errorf("%g s, want %g", got, want)
 	}
 }
@@ -62,7 +66,7 @@ audit: {one_run: {canaries: 20, trade_off: true}}
 	}
 	loads, found := LoadsOf(s, p, nil), map[string]float64{}
 	for key, n := range p.Nodes {
-		found[n.Kind] += loads.nodes[key].FLOP
+		found[n.Kind] += loads.nodes[key].Attacks
 	}
 	if planted, guessed := found[onerun.Coins.Name], found[onerun.Bound.Name]; planted != 0 || guessed < 1e11 {
 		t.Errorf("laying out takes %g FLOP and guessing %g", planted, guessed)
@@ -89,7 +93,7 @@ audit: {many_runs: {runs: 40, canaries_of: gradient}, utility: false}
 	for key, n := range p.Nodes {
 		if n.Kind == training.DPSGD.Name {
 			trainings++
-			flop += loads.nodes[key].FLOP
+			flop += loads.nodes[key].Training
 		}
 	}
 	model := must.Get(networkOf(&spec.Cells[0].Experiment))(t)
@@ -100,5 +104,50 @@ audit: {many_runs: {runs: 40, canaries_of: gradient}, utility: false}
 	x := explain(t, storage.NewArchive(storagetest.NewMemory()), p)
 	if got := CostOf(s, p, x).TrainingFLOP; math.Abs(got-flop) > 1e-6*flop {
 		t.Errorf("the plan takes %g FLOP to train, want %g", got, flop)
+	}
+}
+
+// More units, clients or records never take less time, and no step takes less than its operations at the
+// peak of the core.
+func TestAStepTakesLongerWithMoreUnitsClientsAndRecords(t *testing.T) {
+	t.Parallel()
+	const peak = 200
+	seconds := func(training string, units, cohort int, perUser float64) float64 {
+		file := fmt.Sprintf(`
+name: step
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 20}}
+model: {embedding: 4, units: %d}
+training: {rounds: 2, cohort: %d, %s}
+audit: {utility: true}
+`, units, cohort, training)
+		spec := must.Get(experiment.Parse("step.yaml", []byte(file), experiment.Options{}))(t)
+		e := &spec.Cells[0].Experiment
+		c := costing{experiment: e, model: must.Get(networkOf(e))(t), tokens: 10, perUser: perUser}
+		load := c.step(1, 0).join
+		got := load.Seconds(peak)
+		if least := load.Training / (peak * 1e9); load.Training == 0 || got <= least {
+			t.Errorf("%s, %d units, cohort %d: %g s, below the %g s at the peak", training, units, cohort, got, least)
+		}
+		return got
+	}
+	for training, central := range map[string]bool{
+		"client: {learning_rate: 1}":                 false,
+		"algorithm: sgd, client: {learning_rate: 1}": true,
+		"algorithm: sgd, client: {learning_rate: 1}, privacy: {noise_multiplier: 1, clip: 1, delta: 1e-3}": true,
+	} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 30 {
+			units, cohort, perUser := 1+rng.IntN(300), 1+rng.IntN(500), float64(10+rng.IntN(5000))
+			base := seconds(training, units, cohort, perUser)
+			if more := seconds(training, units+1+rng.IntN(50), cohort, perUser); more <= base {
+				t.Errorf("%s: %g s with more than %d units, %g s with these", training, more, units, base)
+			}
+			if more := seconds(training, units, cohort+1, perUser); more <= base {
+				t.Errorf("%s: %g s with more than a cohort of %d, %g s with it", training, more, cohort, base)
+			}
+			if more := seconds(training, units, cohort, perUser+10); !central && more <= base {
+				t.Errorf("%s: %g s with a record more than %g tokens of a user, %g s with these", training, more, perUser, base)
+			}
+		}
 	}
 }
