@@ -21,9 +21,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Fractions of a core's peak that arithmetic reaches: the matrix products of training alone ("go run
-// ./bench/cmd engine"), and the scoring and the attacks of audits with their overhead. "go run
-// ./bench/cmd plan" compares the predicted times with the times of experiments.
+// Fractions of a core's peak that arithmetic reaches: the matrix products of training alone, and the
+// scoring and the attacks of audits with their overhead. They were chosen on examples, whose times "go run
+// ./bench/cmd plan" compares with the predictions; bench/README.md has the table.
 const (
 	TrainingEfficiency = 0.6
 	ScoringEfficiency  = 0.2
