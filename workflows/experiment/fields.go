@@ -275,6 +275,15 @@ func inCommon(a, b string) int {
 
 // suggestPath is suggest for a whole path.
 func suggestPath(unknown string) string {
+	around, name := cutLast(unknown)
+	t := experimentType
+	f, known := lookup(around)
+	if known {
+		t = f.element()
+	}
+	if (known || around == "") && t.Kind() == reflect.Struct {
+		return suggest(name, t, around)
+	}
 	for _, path := range allPaths() {
 		if strings.HasSuffix(path, "."+unknown) {
 			return path

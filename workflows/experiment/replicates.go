@@ -340,17 +340,7 @@ func Explain(path string) (*Page, error) {
 	if page := reference()[path]; page != nil {
 		return page, nil
 	}
-	meant := suggestPath(path)
-	if around, name := cutLast(path); reference()[around] != nil {
-		t := experimentType
-		if f, ok := lookup(around); ok {
-			t = f.element()
-		}
-		if t.Kind() == reflect.Struct {
-			meant = suggest(name, t, around)
-		}
-	}
-	return nil, fmt.Errorf("field %q: an experiment has none of that path%s", path, readable.DidYouMean(meant))
+	return nil, fmt.Errorf("field %q: an experiment has none of that path%s", path, readable.DidYouMean(suggestPath(path)))
 }
 
 // cutLast splits a path at its last dot.

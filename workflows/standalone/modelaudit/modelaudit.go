@@ -115,7 +115,7 @@ func (o *Options) check(vocabulary *text.Vocabulary) error {
 	case vocabulary.Level() != text.ByteLevel && o.Alphabet != "":
 		return fmt.Errorf("alphabet %q: the model reads words, and canaries are ranked among those of its vocabulary; leave it out, or list words as symbols", o.Alphabet)
 	case o.Prefix < 0:
-		return fmt.Errorf("prefix of %d words: expected at least 1, or 0 for the default", o.Prefix)
+		return fmt.Errorf("prefix of %d words: expected at least 1, or none for the default", o.Prefix)
 	case vocabulary.Level() == text.WordLevel:
 		return o.checkWords()
 	}
