@@ -63,7 +63,7 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 
 // Work counts the product of each update with each other one.
 func (f *Fields) Work(s *audits.Setting) float64 {
-	n := float64(f.Linking.Updates)
+	n := min(float64(f.Linking.Updates), s.RecordedUpdates()/2) // half of the devices are anonymous
 	return s.UpdatesWork(1, n*n, 0) / 3
 }
 

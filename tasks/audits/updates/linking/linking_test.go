@@ -9,6 +9,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/updates/observed/observedtest"
 	"coalmine/tasks/audits/updates/pairs"
@@ -28,6 +29,16 @@ func linked(t *testing.T, p Params, split []devices.Device, list []updates.Updat
 	half := len(list) / 2
 	v, _, err := auditstest.Measured[Outcome](g, Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list[:half], list[half:])...)
 	return v, err
+}
+
+// No more updates can be linked than anonymous devices send.
+func TestTheWorkIsThatOfTheRecordedUpdates(t *testing.T) {
+	t.Parallel()
+	s := &audits.Setting{Training: audits.Training{Rounds: 10, Cohort: 9}, Recorded: &audits.Recorded{Recording: updates.Recording{Every: 2}, Layout: observedtest.Layout}}
+	work := func(updates int) float64 { return (&Fields{&Block{Updates: updates}}).Work(s) }
+	if sent := s.RecordedUpdates() / 2; sent < 20 || work(2000) != work(1000) || work(10) <= 0 || math.Abs(work(2000)/work(10)-sent*sent/100) > 1e-9 {
+		t.Errorf("%v updates: work %g of 2000, %g of 1000, %g of 10", sent, work(2000), work(1000), work(10))
+	}
 }
 
 func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
