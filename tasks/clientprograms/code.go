@@ -114,6 +114,15 @@ func (c Code) Unpack(ctx context.Context, w *childprocess.Workspace) error {
 		return err
 	}
 	defer archive.Close()
+	err = unpackAll(w, archive)
+	// The end of the stream tells whether its bytes are those of its digest. The files end before it.
+	if _, err := io.Copy(io.Discard, archive); err != nil {
+		return fmt.Errorf("reading the code: %w", err)
+	}
+	return err
+}
+
+func unpackAll(w *childprocess.Workspace, archive io.Reader) error {
 	for files := tar.NewReader(archive); ; {
 		header, err := files.Next()
 		if err == io.EOF {

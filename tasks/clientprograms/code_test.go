@@ -5,6 +5,9 @@ package clientprograms
 import (
 	"archive/tar"
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +16,8 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/must"
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
 )
 
 func newWorkspace(t *testing.T) *childprocess.Workspace {
@@ -68,5 +73,24 @@ func TestWhatIsNoCodeIsNotUnpacked(t *testing.T) {
 	must.Do(t, Packed(archive.Bytes()).Unpack(t.Context(), w))
 	if found, err := w.List("."); err != nil || len(found) != 1 || found[0].Name != "run.sh" {
 		t.Errorf("%v, %v: want the script alone", found, err)
+	}
+}
+
+// A changed byte of a script leaves a sound archive, and one of a header does not.
+func TestCodeDamagedInTheStoreIsRefusedByItsDigest(t *testing.T) {
+	t.Parallel()
+	code := must.Get(PackCode(fstest.MapFS{"train.py": {Data: []byte("rate = 0.1")}}, nil))(t)
+	for name, position := range map[string]int{"script": bytes.Index(code, []byte("0.1")), "header": 1} {
+		damaged := bytes.Clone(code)
+		damaged[position] ^= 1
+		store := storagetest.NewMemory()
+		archive := storage.NewArchive(store)
+		digest, _, err := archive.PutSource(t.Context(), bytes.NewReader(code))
+		must.Do(t, err)
+		must.Do(t, store.Put(t.Context(), "sources/"+digest.String(), bytes.NewReader(damaged), storage.Durable))
+		open := Code(func(ctx context.Context) (io.ReadCloser, error) { return archive.OpenSource(ctx, digest) })
+		if err := open.Unpack(t.Context(), newWorkspace(t)); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("a byte of the %s is wrong: %v; want an error of the digest", name, err)
+		}
 	}
 }
