@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,12 +71,12 @@ func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
 func TestASilentServerIsNamedOnceUntilItAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		warnings := 0
-		await, moved, answered := s3.Await(5*time.Second, func() { warnings++ })
-		expect := func(when string, want int) {
+		var warnings atomic.Int32
+		await, moved, answered := s3.Await(5*time.Second, func() { warnings.Add(1) })
+		expect := func(when string, want int32) {
 			t.Helper()
-			if synctest.Wait(); warnings != want {
-				t.Errorf("%s: %d warnings, want %d", when, warnings, want)
+			if synctest.Wait(); warnings.Load() != want {
+				t.Errorf("%s: %d warnings, want %d", when, warnings.Load(), want)
 			}
 		}
 		end := await()
