@@ -194,7 +194,8 @@ func TestAStoppedCommandLeavesItsCheckpoint(t *testing.T) {
 		return nil
 	}
 	err := w.Run(ctx, Command{Args: Shell(`mkdir checkpoint out; trap 'echo last > checkpoint/a; exit 75' TERM; echo go > out/lines; while :; do sleep 0.01; done`)}, watch)
-	if !errors.Is(err, reason) || !slices.Equal(x.files, []string{"a=last"}) {
+	// On a busy machine the file may be stored before the command ends, and again then.
+	if !errors.Is(err, reason) || !slices.Equal(slices.Compact(x.files), []string{"a=last"}) {
 		t.Errorf("%v, %q", err, x.files)
 	}
 	if err := w.Run(ctx, Command{Args: Shell(`trap '' TERM; echo go >> out/lines; while :; do sleep 0.01; done`), Grace: 100 * time.Millisecond}, watch); !errors.Is(err, reason) {
