@@ -28,12 +28,7 @@ func TestSetsAgreeOnPooling(t *testing.T) {
 			s.maxPoolBackward(count, channels, below, inPlace, dy, inPlace)
 			return [][]float32{y, dx, inPlace}
 		}
-		want := pool(portable)
-		for _, s := range allSets() {
-			for i, got := range pool(s) {
-				mustEqual(t, fmt.Sprintf("%s: %d squares of %d channels, result %d", s.name, count, channels, i), got, want[i])
-			}
-		}
+		setsAgree(t, fmt.Sprintf("%d squares of %d channels", count, channels), pool)
 	}
 }
 
@@ -50,12 +45,7 @@ func TestSetsAgreeOnSumsOfRowsAndOnSlopes(t *testing.T) {
 			s.rectify(slope, own, own)
 			return [][]float32{sum, rectified, own}
 		}
-		want := results(portable)
-		for _, s := range allSets() {
-			for i, got := range results(s) {
-				mustEqual(t, fmt.Sprintf("%s: %d columns, result %d", s.name, n, i), got, want[i])
-			}
-		}
+		setsAgree(t, fmt.Sprintf("%d columns", n), results)
 	}
 }
 
@@ -72,12 +62,7 @@ func TestSetsAgreeOnNormalizations(t *testing.T) {
 			s.normalizeColumnsBackward(rows, own, own, x, inverse, mean, product)
 			return [][]float32{normalized, dv, own}
 		}
-		want := results(portable)
-		for _, s := range allSets() {
-			for i, got := range results(s) {
-				mustEqual(t, fmt.Sprintf("%s: %d columns, result %d", s.name, n, i), got, want[i])
-			}
-		}
+		setsAgree(t, fmt.Sprintf("%d columns", n), results)
 	}
 }
 
@@ -98,13 +83,6 @@ func TestSetsAgreeOnMomentsOfColumns(t *testing.T) {
 				mustEqual64(t, fmt.Sprintf("%s: moments of %d columns", s.name, row), slices.Concat(got, product), slices.Concat(want, wantProduct))
 			}
 		}
-	}
-}
-
-func mustEqual64(t *testing.T, what string, got, want []float64) {
-	t.Helper()
-	if !slices.EqualFunc(got, want, identical64) {
-		t.Fatalf("%s: %v, want %v", what, got, want)
 	}
 }
 

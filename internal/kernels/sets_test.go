@@ -150,12 +150,7 @@ func TestSetsAgreeOnUpdates(t *testing.T) {
 			s.axpy(alpha, x, combined)
 			return [][]float32{scaled, sum, combined}
 		}
-		want := updates(portable)
-		for _, s := range allSets() {
-			for i, got := range updates(s) {
-				mustEqual(t, fmt.Sprintf("%s: update %d of %d", s.name, i, n), got, want[i])
-			}
-		}
+		setsAgree(t, fmt.Sprintf("updates of %d", n), updates)
 	}
 }
 
@@ -172,12 +167,7 @@ func TestSetsAgreeOnGates(t *testing.T) {
 				cell.backward(s)(g, previous, tc, dOutput, dc, dg)
 				return [][]float32{g, c, tc, out, dc, dg}
 			}
-			want := step(portable)
-			for _, s := range allSets() {
-				for i, got := range step(s) {
-					mustEqual(t, fmt.Sprintf("%s: %s of %d units, result %d", s.name, cell.name, n, i), got, want[i])
-				}
-			}
+			setsAgree(t, fmt.Sprintf("%s of %d units", cell.name, n), step)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -67,6 +68,24 @@ func mustEqual(t *testing.T, what string, got, want []float32) {
 	for i := range got {
 		if !identical(got[i], want[i]) {
 			t.Fatalf("%s: element %d of %d is %x, want %x", what, i, len(got), got[i], want[i])
+		}
+	}
+}
+
+func mustEqual64(t *testing.T, name string, got, want []float64) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, identical64) {
+		t.Fatalf("%s: %v, want %v", name, got, want)
+	}
+}
+
+// setsAgree fails unless all sets give the results of the definitions.
+func setsAgree(t *testing.T, name string, results func(*set) [][]float32) {
+	t.Helper()
+	want := results(portable)
+	for _, s := range allSets() {
+		for i, got := range results(s) {
+			mustEqual(t, fmt.Sprintf("%s: %s, result %d", s.name, name, i), got, want[i])
 		}
 	}
 }
