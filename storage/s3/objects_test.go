@@ -20,19 +20,6 @@ func bucketOf(t *testing.T, config s3.Config) *s3.Bucket {
 	return must.Get(s3.NewBucket(config))(t)
 }
 
-// mustSay fails unless the error holds every part.
-func mustSay(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error; expected one that says %q", parts)
-	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
-		}
-	}
-}
-
 func TestObjectURLsKeepTheirKey(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
@@ -53,7 +40,7 @@ func TestObjectURLsKeepTheirKey(t *testing.T) {
 		"s3://bucket/a?endpoint=ftp:": "endpoint",
 	} {
 		_, _, err := s3.ParseObjectURL(url)
-		mustSay(t, err, part)
+		must.Say(t, err, part)
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q repeats the secret", err)
 		}
@@ -89,7 +76,7 @@ func TestABucketIsReadWithoutWriting(t *testing.T) {
 	}
 	must.Do(t, store.Put(ctx, "a.jsonl", strings.NewReader("another"), storage.Durable))
 	_, err = readObject(t, b, found)
-	mustSay(t, err, "data/a.jsonl", "it changed while it was read")
+	must.Say(t, err, "data/a.jsonl", "it changed while it was read")
 	refusals(t, config)
 }
 
@@ -97,21 +84,21 @@ func TestABucketIsReadWithoutWriting(t *testing.T) {
 func refusals(t *testing.T, config s3.Config) {
 	t.Helper()
 	_, err := bucketOf(t, config).Stat(t.Context(), "data/absent")
-	mustSay(t, err, "data/absent", "not found", "correct the key")
+	must.Say(t, err, "data/absent", "not found", "correct the key")
 	if !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("an absent object: %v", err)
 	}
 	absent := config
 	absent.Bucket = "no-such-bucket"
 	_, err = bucketOf(t, absent).Stat(t.Context(), "a")
-	mustSay(t, err, `there is no bucket "no-such-bucket"`)
+	must.Say(t, err, `there is no bucket "no-such-bucket"`)
 	for _, err := range bucketOf(t, absent).List(t.Context(), "a") {
-		mustSay(t, err, `there is no bucket "no-such-bucket"`)
+		must.Say(t, err, `there is no bucket "no-such-bucket"`)
 	}
 	wrong := config
 	wrong.SecretKey = "wrong-secret"
 	_, err = bucketOf(t, wrong).Stat(t.Context(), "data/a.jsonl")
-	mustSay(t, err, "refuses to let it be read", "AWS_ACCESS_KEY_ID")
+	must.Say(t, err, "refuses to let it be read", "AWS_ACCESS_KEY_ID")
 	if strings.Contains(err.Error(), "wrong-secret") {
 		t.Errorf("%q repeats the secret", err)
 	}
@@ -156,7 +143,7 @@ func TestATransferThatBreaksOffGoesOnAndAShortObjectIsNoticed(t *testing.T) {
 		return true
 	})
 	_, err = readObject(t, b, found)
-	mustSay(t, err, "s3://bucket/o", "ended after 300 of 1000 bytes")
+	must.Say(t, err, "s3://bucket/o", "ended after 300 of 1000 bytes")
 }
 
 // A server that hands the same continuation token out again would be listed for ever.
