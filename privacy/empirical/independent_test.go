@@ -165,7 +165,7 @@ func TestIdealAuditorsAreRightAsOftenAsScoresSay(t *testing.T) {
 	}
 }
 
-// One function for several outcomes returns what each has alone.
+// IndependentPValues returns the p-value of IndependentPValue for each of several outcomes.
 func TestRememberedSuccessProbabilitiesChangeNoPValue(t *testing.T) {
 	t.Parallel()
 	pValue := empirical.IndependentPValues(empirical.GaussianCurve(0.7))

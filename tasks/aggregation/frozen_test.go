@@ -67,7 +67,7 @@ func TestCheckpointsOfAdaptersReferToTheImportedModel(t *testing.T) {
 	}
 }
 
-// A store gives the imported file; a reader without one names what is missing.
+// With a store the imported file is read; without one the error names it.
 func TestACheckpointWithoutItsImportedModelSaysSo(t *testing.T) {
 	t.Parallel()
 	b, _, file := adapted(t)
