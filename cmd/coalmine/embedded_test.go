@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"coalmine/dashboards"
 	"coalmine/internal/must"
@@ -33,7 +32,13 @@ func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
 		stop()
 		<-ended
 	}()
-	awaitServer(t, "http://"+address+"/healthz")
+	must.Await(t, "the server's first answer", func() bool {
+		response, err := http.Get("http://" + address + "/healthz")
+		if err == nil {
+			response.Body.Close()
+		}
+		return err == nil
+	})
 
 	client, err := dashboards.NewClient("http://"+address, token)
 	if err != nil {
@@ -45,24 +50,6 @@ func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
 	_, err = datadir.Claim(filepath.Join(dir, "home"))
 	if err == nil || !strings.Contains(err.Error(), address) {
 		t.Errorf("another process is told %v, want the address %s", err, address)
-	}
-}
-
-// awaitServer asks until a server answers.
-func awaitServer(t *testing.T, url string) {
-	t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.After(30 * time.Second); ; {
-		if response, err := http.Get(url); err == nil {
-			response.Body.Close()
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatal("the server does not answer")
-		}
 	}
 }
 

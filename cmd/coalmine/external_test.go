@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"coalmine/internal/build"
 	"coalmine/internal/must"
@@ -528,11 +527,11 @@ echo '{"model":"out/model"}' > out/result.json
 			t.Errorf("the run ends with status %d", code)
 		}
 	}()
-	until(t, "a status with the numbers of round 2", func() bool {
+	must.Await(t, "a status with the numbers of round 2", func() bool {
 		_, out, _ := coalmine(t, "status", "latest", "--home", home)
 		return strings.Contains(out, ", round 2 of 3, loss 4.25, grad_norm 2.25: training by sh train.sh")
 	})
-	until(t, "rows of two rounds", func() bool {
+	must.Await(t, "rows of two rounds", func() bool {
 		_, out, _ := coalmine(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "csv")
 		return strings.Count(out, "\n") == 3 && strings.HasSuffix(out, ",2.25\n")
 	})
@@ -545,19 +544,5 @@ echo '{"model":"out/model"}' > out/result.json
 	decodeJSON(t, prints(t, "status", "latest", "--home", home, "--json"), &s)
 	if got, want := s.Runs[0].Cells[0].Metrics, map[string]float64{"loss": 4.25, "metrics.grad_norm": 2.25}; !maps.Equal(got, want) {
 		t.Errorf("the metrics of the cell are %v, want %v", got, want)
-	}
-}
-
-// until waits for a condition that another process or goroutine brings about.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.After(2 * time.Minute); !is(); {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("waited too long for %s", what)
-		}
 	}
 }

@@ -88,21 +88,6 @@ func with(text string) (found []string) {
 	return found
 }
 
-// await waits until something is so.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	deadline := time.After(20 * time.Second)
-	for !is() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain for: %s", what)
-		case <-again.C:
-		}
-	}
-}
-
 // escapes are ways of a process to leave its parent. %s tells it from others.
 var escapes = map[string]string{
 	"child":             "sleep %s & echo ready; wait",
@@ -131,7 +116,7 @@ func TestNothingEscapesTheEndOfACommand(t *testing.T) {
 			if said, err := bufio.NewReader(p.Output).ReadString('\n'); said != "ready\n" || err != nil {
 				t.Fatalf("%s: %q, %v", name, said, err)
 			}
-			await(t, name+" to start", func() bool { return len(with(mine)) > 0 })
+			must.Await(t, name+" to start", func() bool { return len(with(mine)) > 0 })
 			p.Kill(fmt.Errorf("it was no longer wanted"))
 			<-p.Done()
 			if left := with(mine); len(left) > 0 {
@@ -173,10 +158,10 @@ func TestNothingOutlivesAProgramThatIsKilled(t *testing.T) {
 				if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" || err != nil {
 					t.Fatalf("%s: %q, %v", escape, said, err)
 				}
-				await(t, escape+" to start", func() bool { return len(with(mine)) > 0 })
+				must.Await(t, escape+" to start", func() bool { return len(with(mine)) > 0 })
 				must.Do(t, run.Process.Kill())
 				_ = run.Wait() // it was killed
-				await(t, escape+" to end", func() bool { return len(with(mine)) == 0 })
+				must.Await(t, escape+" to end", func() bool { return len(with(mine)) == 0 })
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"coalmine/internal/must"
 	"coalmine/workers/clients/clientstest"
 )
 
@@ -55,21 +55,6 @@ func programs(text string) (pids []int) {
 	return pids
 }
 
-// eventually asks until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain for: %s", what)
-		case <-again.C:
-		}
-	}
-}
-
 // Processes are killed, the run's and its programs', at any moment: the run ends with the same
 // bytes, and nobody is left.
 func TestAFederationOfAProgramOutlivesKills(t *testing.T) {
@@ -93,7 +78,7 @@ func TestAFederationOfAProgramOutlivesKills(t *testing.T) {
 		if code := p.exitCode(); code != -1 {
 			t.Fatalf("run %d ended by itself with exit status %d before it was killed", i, code)
 		}
-		eventually(t, "its programs have ended", func() bool { return len(programs(mark)) == 0 })
+		must.Await(t, "its programs have ended", func() bool { return len(programs(mark)) == 0 })
 	}
 	last := run(t, w.coalmine("run", "experiment.yaml"))
 	if last.code != 0 || !strings.Contains(last.stderr, "continuing run") {

@@ -1,7 +1,11 @@
-// Package must ends a test at an error in its setup, and checks the words of an expected error.
+// Package must ends a test at an error in its setup, checks the words of an expected error, and waits for
+// events outside of the test.
 package must
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // T is a *testing.T, *testing.B, testing.TB or *rapid.T.
 type T interface {
@@ -39,6 +43,24 @@ func Say(t T, err error, words ...string) {
 	for _, want := range words {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q, want one that says %q", err, want)
+		}
+	}
+}
+
+// patience exceeds the time that an event takes on a busy machine.
+const patience = 3 * time.Minute
+
+// Await returns once ok returns true, and ends the test if that takes minutes. It asks again every few
+// milliseconds: use it for events, of other processes say, that no channel announces.
+func Await(t T, event string, ok func() bool) {
+	t.Helper()
+	deadline, again := time.After(patience), time.NewTicker(5*time.Millisecond)
+	defer again.Stop()
+	for !ok() {
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatal("waited in vain: " + event)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func useAll(t *testing.T, conn *Conn, called func(command string) bool) {
 		return m.Payload
 	})
 	enqueue(t, b, "archived")
-	eventually(t, "the message is archived", func() bool {
+	must.Await(t, "the message is archived", func() bool {
 		state, err := b.state(queueName("compute"), "archived")
 		return err == nil && state == asynq.TaskStateArchived
 	})
@@ -90,11 +90,11 @@ func useAll(t *testing.T, conn *Conn, called func(command string) bool) {
 	if _, err := b.Reports(ended, time.Minute); err == nil {
 		t.Fatal("reports after the end")
 	}
-	eventually(t, "the worker lives", func() bool {
+	must.Await(t, "the worker lives", func() bool {
 		workers, err := b.Workers(ctx)
 		return err == nil && len(workers) == 1
 	})
-	eventually(t, "asynq checks its idle subscription", func() bool { return called("ping") })
+	must.Await(t, "asynq checks its idle subscription", func() bool { return called("ping") })
 	mustAll(b.Drain(ctx, "w"))
 	<-worker.done
 }

@@ -122,7 +122,7 @@ func BenchmarkKnown(b *testing.B) {
 			}
 			must.Do(b, broker.Enqueue(testContext(b), messages...))
 			known := map[string]bool{}
-			eventually(b, "all are known", func() bool {
+			must.Await(b, "all are known", func() bool {
 				known, _ = broker.Known(testContext(b), ids)
 				return len(known) == len(ids)
 			})

@@ -60,11 +60,11 @@ func TestAKilledWorkerIsSeenAsGone(t *testing.T) {
 		}
 		return ids
 	}
-	eventually(t, "the victim works", func() bool { return slices.Equal(running(), []string{"victim k.1"}) })
+	must.Await(t, "the victim works", func() bool { return slices.Equal(running(), []string{"victim k.1"}) })
 	must.Do(t, victim.Process.Kill())
 	_ = victim.Wait()
 	killed := time.Now()
-	eventually(t, "its heartbeat expires", func() bool {
+	must.Await(t, "its heartbeat expires", func() bool {
 		known, err := b.Known(testContext(t), []string{"k.1"})
 		return err == nil && len(running()) == 0 && !known["k.1"]
 	})
@@ -124,7 +124,7 @@ func TestWorkersGoOnAfterAFlush(t *testing.T) {
 		flush(t, conn) // with one running and one slot idle
 		enqueue(t, b, "b")
 		g.awaitEntry(t)
-		eventually(t, "the running attempts are listed again", func() bool {
+		must.Await(t, "the running attempts are listed again", func() bool {
 			known, err := b.Known(testContext(t), []string{"a", "b"})
 			return err == nil && known["a"] && known["b"]
 		})
@@ -157,7 +157,7 @@ func TestWorkersOutlastAnAbsenceOfRedis(t *testing.T) {
 	}
 	enqueue(t, b, "b")
 	await(t, b, 1)
-	eventually(t, "the worker is back", func() bool {
+	must.Await(t, "the worker is back", func() bool {
 		workers, err := b.Workers(testContext(t))
 		return err == nil && len(workers) == 1
 	})
@@ -221,7 +221,7 @@ func TestAnIdleFleetIsCheapAndWakesFast(t *testing.T) {
 		serve(t, conn, fmt.Sprintf("w%03d", i), echo)
 	}
 	ctx := testContext(t)
-	eventually(t, "all are up", func() bool {
+	must.Await(t, "all are up", func() bool {
 		workers, err := b.Workers(ctx)
 		return err == nil && len(workers) == fleet
 	})

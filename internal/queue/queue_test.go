@@ -109,16 +109,6 @@ func awaitEach(t testing.TB, b *Broker, ids ...string) {
 	}
 }
 
-// eventually polls a condition over the queue, which has no events for it.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never happened: %s", what)
-		}
-	}
-}
-
 func TestEveryMessageIsHandledOnceAndReported(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
@@ -136,7 +126,7 @@ func TestEveryMessageIsHandledOnceAndReported(t *testing.T) {
 				t.Errorf("report %d is %+v", i, r)
 			}
 		}
-		eventually(t, "asynq forgets the tasks", func() bool {
+		must.Await(t, "asynq forgets the tasks", func() bool {
 			info, err := b.inspector.GetQueueInfo(queueName("compute"))
 			return err == nil && info.Size == 0
 		})
@@ -200,7 +190,7 @@ func TestAMessageThatAsynqArchivedIsSentAgain(t *testing.T) {
 			return m.Payload
 		})
 		enqueue(t, b, "a")
-		eventually(t, "the message is archived", func() bool {
+		must.Await(t, "the message is archived", func() bool {
 			archived, err := b.inspector.ListArchivedTasks(queueName("compute"))
 			return err == nil && len(archived) == 1
 		})
@@ -220,7 +210,7 @@ func TestKnownAndWithdraw(t *testing.T) {
 		enqueue(t, b, "running")
 		g.awaitEntry(t)
 		enqueue(t, b, "pending")
-		eventually(t, "the running and the pending message are known, once a heartbeat lists the first", func() bool {
+		must.Await(t, "the running and the pending message are known, once a heartbeat lists the first", func() bool {
 			known, err := b.Known(ctx, []string{"running", "pending", "never"})
 			return err == nil && len(known) == 2 && known["running"] && known["pending"]
 		})
@@ -250,7 +240,7 @@ func TestStopEndsTheHandlersContextWithItsCause(t *testing.T) {
 		if r := await(t, b, 1)[0]; r.ID != "a" || string(r.Body) != ErrStopped.Error() {
 			t.Errorf("report %q of %s, want that it was stopped", r.Body, r.ID)
 		}
-		eventually(t, "asynq forgets the first", func() bool {
+		must.Await(t, "asynq forgets the first", func() bool {
 			state, err := b.state(queueName("compute"), "a")
 			return err == nil && state == gone
 		})
@@ -280,7 +270,7 @@ func TestHeartbeatsDescribeTheWorker(t *testing.T) {
 		enqueue(t, b, "a")
 		g.awaitEntry(t)
 		var w Worker
-		eventually(t, "the attempt is listed", func() bool {
+		must.Await(t, "the attempt is listed", func() bool {
 			workers, err := b.Workers(testContext(t))
 			if err != nil || len(workers) != 1 {
 				return false
@@ -320,7 +310,7 @@ func TestShutdownLetsHandlersFinishAndStopsTheRest(t *testing.T) {
 		quick.awaitEntry(t)
 		slow.awaitEntry(t)
 		c.cancel()
-		eventually(t, "the worker drains", func() bool {
+		must.Await(t, "the worker drains", func() bool {
 			workers, err := b.Workers(testContext(t))
 			return err == nil && len(workers) == 1 && workers[0].Draining
 		})
@@ -349,7 +339,7 @@ func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
 		enqueue(t, b, "slow")
 		slow.awaitEntry(t)
 		must.Do(t, b.Drain(testContext(t), "w1"))
-		eventually(t, "the worker drains", func() bool {
+		must.Await(t, "the worker drains", func() bool {
 			workers, err := b.Workers(testContext(t))
 			return err == nil && len(workers) == 1 && workers[0].Draining
 		})
@@ -440,7 +430,7 @@ func TestAReportThatComesWithTheEndGoesBack(t *testing.T) {
 		former := conn.Broker()
 		push(t, conn, Report{ID: "a"})
 		former.popping = conn.popReport()
-		eventually(t, "the report is taken", func() bool { return len(former.popping.result) == 1 })
+		must.Await(t, "the report is taken", func() bool { return len(former.popping.result) == 1 })
 		push(t, conn, Report{ID: "b"})
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -479,7 +469,7 @@ func TestOneHolderHasTheLease(t *testing.T) {
 			t.Error(err)
 		}
 		take("b", 50*time.Millisecond, true)
-		eventually(t, "the lease expires", func() bool {
+		must.Await(t, "the lease expires", func() bool {
 			got, err := b.Lease(ctx, "leader", "a", time.Minute)
 			return err == nil && got
 		})
@@ -494,7 +484,7 @@ func TestPublishedDataExpires(t *testing.T) {
 		if data, err := b.Published(ctx, "status"); err != nil || string(data) != "fine" {
 			t.Errorf("Published = %q, %v", data, err)
 		}
-		eventually(t, "it expires", func() bool {
+		must.Await(t, "it expires", func() bool {
 			data, err := b.Published(ctx, "status")
 			return err == nil && data == nil
 		})

@@ -101,7 +101,7 @@ func TestTokensDoNotPileUp(t *testing.T) {
 		}
 		serve(t, conn, "w", echo)
 		await(t, b, n)
-		eventually(t, "the tokens are taken", func() bool { return left() == 0 })
+		must.Await(t, "the tokens are taken", func() bool { return left() == 0 })
 	})
 }
 
