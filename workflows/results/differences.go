@@ -29,6 +29,7 @@ type Difference struct {
 	Measures map[string]*audits.Estimate `json:"measures"`
 	// Canaries compares individual canaries, by columns of the canaries' rows.
 	Canaries map[string]*Pairing `json:"canaries"`
+	baseline baselineRow
 }
 
 // Matching reports whether two rows have equal utility: by recall@1 and perplexity, or by the
@@ -125,6 +126,7 @@ func newDifference(row, to *viewRow) *Difference {
 	d.measure(row, to)
 	d.pair(row, to)
 	d.Utility = d.matching(row, to)
+	d.baseline = baseline(row, to)
 	return d
 }
 

@@ -182,8 +182,8 @@ func membershipOf(d *audits.Description) func(audits.Outcome) []audits.MemberAtt
 func rowsOf[R any](name string, rows func(*audits.Description) func(audits.Outcome) []R) func(*view) (*flatTable, error) {
 	return func(v *view) (*flatTable, error) {
 		var none R
-		t := newFlatTable(name, []any{ofCell{}, none})
-		eachRow(v, rows, func(c *viewCell, row R) { t.add([]any{v.ofCell(c), row}) })
+		t := newFlatTable(name, []any{ofCell{}, none, baselineRow{}})
+		eachRow(v, rows, func(c *viewCell, row R) { t.add([]any{v.ofCell(c), row, c.baseline()}) })
 		return t, nil
 	}
 }

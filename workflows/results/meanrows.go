@@ -76,7 +76,7 @@ func newPooledRow(s *audits.Share) pooledRow {
 // meanRows returns a row for each measure of each row of replicates, and one for the number of rounds of
 // trainings with a target utility.
 func meanRows(v *view) (*flatTable, error) {
-	t := newFlatTable("means", []any{meanRow{}, estimateRow{}, pooledRow{}})
+	t := newFlatTable("means", []any{meanRow{}, estimateRow{}, pooledRow{}, baselineRow{}})
 	for _, row := range v.rows {
 		axes, err := axesJSON(row.Axes)
 		if err != nil {
@@ -88,11 +88,11 @@ func meanRows(v *view) (*flatTable, error) {
 				continue
 			}
 			about := meanRow{v.Run, v.Experiment, row.Name, row.Label, axes, m.Name}
-			t.add([]any{about, newEstimateRow(&over.Estimate), newPooledRow(over.Pooled)})
+			t.add([]any{about, newEstimateRow(&over.Estimate), newPooledRow(over.Pooled), baseline(row)})
 		}
 		if rounds := row.rounds(); rounds != nil {
 			about := meanRow{v.Run, v.Experiment, row.Name, row.Label, axes, roundsMeasure.Name}
-			t.add([]any{about, newEstimateRow(rounds), pooledRow{}})
+			t.add([]any{about, newEstimateRow(rounds), pooledRow{}, baseline(row)})
 		}
 	}
 	return t, nil
@@ -135,7 +135,7 @@ func newPairingRow(p *Pairing) pairingRow {
 // differenceRows returns a row for each measure of each difference, and then one for each column of
 // individually compared canaries.
 func differenceRows(v *view) (*flatTable, error) {
-	t := newFlatTable("differences", []any{differenceRow{}, estimateRow{}, pairingRow{}})
+	t := newFlatTable("differences", []any{differenceRow{}, estimateRow{}, pairingRow{}, baselineRow{}})
 	for i := range v.differences {
 		d := &v.differences[i]
 		about := differenceRow{Run: v.Run, Experiment: v.Experiment, Row: d.Row, Label: d.Label, To: d.To, ToLabel: d.ToLabel, Axes: strings.Join(d.Axes, ",")}
@@ -145,13 +145,13 @@ func differenceRows(v *view) (*flatTable, error) {
 		for _, m := range measures() {
 			if e := d.Measures[m.Name]; e != nil {
 				about.Of, about.Measure = "cell", m.Name
-				t.add([]any{about, newEstimateRow(e), pairingRow{}})
+				t.add([]any{about, newEstimateRow(e), pairingRow{}, d.baseline})
 			}
 		}
 		for _, m := range pairedMeasures() {
 			if p := d.Canaries[m.Name]; p != nil {
 				about.Of, about.Measure = "canary", m.Name
-				t.add([]any{about, newEstimateRow(p.Difference), newPairingRow(p)})
+				t.add([]any{about, newEstimateRow(p.Difference), newPairingRow(p), d.baseline})
 			}
 		}
 	}

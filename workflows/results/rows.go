@@ -365,7 +365,7 @@ func canaryRows(v *view) (*flatTable, error) {
 	for _, columns := range ofAudits().ordered {
 		prototypes = append(prototypes, columns.rowOf(nil))
 	}
-	prototypes = append(append(prototypes, v.replicateColumns()...), rankedRow{})
+	prototypes = append(append(prototypes, v.replicateColumns()...), rankedRow{}, baselineRow{})
 	t := newFlatTable("canaries", prototypes)
 	for i := range v.cells {
 		c := &v.cells[i]
@@ -406,9 +406,8 @@ func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
 func (t *flatTable) addCanary(c *viewCell, row canaryRow, prototypes []any, canaryOutcomes ...audits.CanaryOutcome) {
 	structs := slices.Clone(prototypes)
 	structs[0] = row
-	last := len(structs) - 1
-	structs[last] = c.ranked(canaryOutcomes)
-	copy(structs[last-len(c.replicate()):], c.replicate())
+	last := slices.Concat(c.replicate(), []any{c.ranked(canaryOutcomes), c.baseline()})
+	copy(structs[len(structs)-len(last):], last)
 	for _, canaryOutcome := range canaryOutcomes {
 		columns := ofCanaryOutcome(canaryOutcome)
 		structs[1+slices.Index(ofAudits().ordered, columns)] = columns.rowOf(canaryOutcome)

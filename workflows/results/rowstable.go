@@ -91,8 +91,7 @@ func (t *flatTable) listed() (header []string, rows [][]string) {
 		}
 	}
 	for c := len(header) - 1; c >= 0; c-- {
-		empty := !slices.ContainsFunc(rows, func(row []string) bool { return row[c] != "" })
-		if empty || slices.Contains(unlisted, header[c]) {
+		if silent(header[c], rows, c) || slices.Contains(unlisted, header[c]) {
 			header = slices.Delete(header, c, c+1)
 			for i := range rows {
 				rows[i] = slices.Delete(rows[i], c, c+1)

@@ -8,7 +8,6 @@ import (
 
 	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/all"
 )
 
 // aboutRows explains the texts of rows.
@@ -86,24 +85,6 @@ func (r *viewRow) marked(column tableColumn) bool {
 	return column.Leading && slices.ContainsFunc(r.Seeds, func(seed uint64) bool {
 		return isMarked(column.place, r.done[seed].outcomes[column.place])
 	})
-}
-
-// atBaseline reports whether the model of a seed is no better than the frequencies of its data.
-func (r *viewRow) atBaseline() bool {
-	for _, seed := range r.Seeds {
-		for place, outcome := range r.done[seed].outcomes {
-			if isMarked(place, outcome) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isMarked reports whether the outcome of an audit, by its index, may mislead without its note.
-func isMarked(place int, outcome audits.Outcome) bool {
-	marked := all.Audits()[place].Marked
-	return marked != nil && outcome != nil && marked(outcome)
 }
 
 // soFar returns a row for each measured cell in training. Means include only finished cells.
