@@ -224,3 +224,89 @@ func TestTheLimitIsOnWhatUpdatesSayBeyondFrequency(t *testing.T) {
 		2.5: nil,
 	})
 }
+
+// Of eight devices five take part in each of two rounds, so that some send two updates and others one. Words are ranked by noisy
+// updates, and by the number of devices with them; both average precisions are means over the updates, computed here from the
+// values as they were recorded.
+func TestBothPrecisionsAreMeansOverUnequalNumbersOfUpdates(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	recorded := b.train(true, func(p *training.ClientsParams) { p.Cohort, p.Clip, p.Noise = 5, 0.5, 0.02 })
+	v := b.measure(Params{Layer: Embedding, Noise: 0.02}, recorded)
+	sent, words := b.raw(recorded)
+	numbers, holders := map[int]int{}, make([]float64, vocabulary)
+	for _, u := range sent {
+		numbers[u.Device]++
+	}
+	if devices := len(numbers); len(sent) != 10 || devices == 5 || devices > 8 {
+		t.Fatalf("%d updates of %d devices: their numbers are equal", len(sent), devices)
+	}
+	for device := range numbers {
+		for word := range words[device] {
+			holders[word]++
+		}
+	}
+	ap, baseline, perDevice := 0.0, 0.0, 0.0
+	for _, u := range sent {
+		lengths := make([]float64, vocabulary)
+		for word := range lengths {
+			at := (word + int(text.FirstWord)) * 8
+			for _, x := range u.Values[at : at+8] {
+				lengths[word] += float64(float64(x) * float64(x))
+			}
+		}
+		ap += precisionOf(lengths, words[u.Device]) / float64(len(sent))
+		baseline += precisionOf(holders, words[u.Device]) / float64(len(sent))
+	}
+	for device := range numbers {
+		perDevice += precisionOf(holders, words[device]) / float64(len(numbers))
+	}
+	if math.Abs(v.AP-ap) > 1e-9 || math.Abs(v.BaselineAP-baseline) > 1e-9 || ap > 0.99 {
+		t.Errorf("AP %v and %v by frequency, want %v and %v", v.AP, v.BaselineAP, ap, baseline)
+	}
+	if math.Abs(perDevice-baseline) < 1e-4 {
+		t.Errorf("the mean over devices is %v, that over updates %v: the test cannot tell them apart", perDevice, baseline)
+	}
+}
+
+// raw returns the recorded updates, and the ordinary words of each device, counted from 0.
+func (b *bench) raw(recorded *taskstest.Node) (sent []updates.Update, words []map[int]bool) {
+	b.t.Helper()
+	task := b.Task(taskstest.In("recorded", recorded), taskstest.In(population.Input, b.population), taskstest.In(population.ShardsInput, b.parts))
+	for _, ref := range must.Get(updates.Refs(b.t.Context(), task, []string{"recorded"}))(b.t) {
+		must.Do(b.t, ref.Each(b.t.Context(), task, func(u updates.Update) error {
+			u.Values = slices.Clone(u.Values)
+			sent = append(sent, u)
+			return nil
+		}))
+	}
+	p := must.Get(population.Open(b.t.Context(), task, population.Input, population.ShardsInput))(b.t)
+	for device := range p.Users() {
+		words = append(words, map[int]bool{})
+		for _, sentence := range must.Get(p.ReadUser(b.t.Context(), device))(b.t) {
+			for _, token := range sentence {
+				if token >= text.FirstWord {
+					words[device][int(token-text.FirstWord)] = true
+				}
+			}
+		}
+	}
+	return sent, words
+}
+
+// precisionOf is the mean over relevant items of the share of relevant ones among those with at least the item's score.
+func precisionOf(scores []float64, relevant map[int]bool) (mean float64) {
+	for item := range relevant {
+		above, found := 0, 0
+		for other, score := range scores {
+			if score >= scores[item] {
+				above++
+				if relevant[other] {
+					found++
+				}
+			}
+		}
+		mean += float64(found) / float64(above) / float64(len(relevant))
+	}
+	return mean
+}
