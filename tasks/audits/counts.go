@@ -85,6 +85,7 @@ func (c *CountOf[O]) Power(s *Setting, v Outcome) []Statement {
 		},
 	}
 	if fewest > n {
+		found.Finds = fmt.Sprintf("more than the inserted canaries (%d)", n)
 		found.None = fmt.Sprintf("all of the inserted canaries (%d) are counted by chance with a probability above %g%%", n, 100*Significance)
 	}
 	return []Statement{found}

@@ -22,9 +22,14 @@ type Undetected struct {
 	Size float64 `json:"size"`
 	// Power is the probability of a finding if the leak exists.
 	Power float64 `json:"power"`
+	// None is the reason why nothing is found, however large the leak; empty if something may be.
+	None string `json:"none,omitempty"`
 }
 
 func (u Undetected) String() string {
+	if u.None != "" {
+		return fmt.Sprintf("%s has found nothing, and could find nothing however large the leak: %s", u.Statement, u.None)
+	}
 	return fmt.Sprintf("%s has found nothing (a find, by chance in at most %g%%: %s); with %s its power is %s if %s %g",
 		u.Statement, 100*audits.Significance, u.Find, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
 }
@@ -52,7 +57,7 @@ func (r *Results) addPowers() {
 				power = s.PowerAt(s.Numbers(), s.Leak.Default)
 				powers[key] = power
 			}
-			u := Undetected{Statement: s.String(), Find: s.Finds, Leak: s.Leak.Means, Size: s.Leak.Default, Power: power}
+			u := Undetected{Statement: s.String(), Find: s.Finds, Leak: s.Leak.Means, Size: s.Leak.Default, Power: power, None: s.None}
 			for _, size := range s.Sizes {
 				u.Sizes = append(u.Sizes, readable.Count(size.N, size.Unit))
 			}
