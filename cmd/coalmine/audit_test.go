@@ -37,6 +37,7 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 		"--controls: open":                    {noModel, "--canaries", list, "--controls", filepath.Join(dir, "none.txt")},
 		"--controls is compared with":         {noModel, "--canaries", list, "--controls", list, "--references", "0"},
 		"--controls with --scores":            {"--canaries", list, "--scores", list, "--controls", list},
+		"--prefix 0: expected at least 1":     {noModel, "--canaries", list, "--prefix", "0"},
 	} {
 		refuses(t, want, append([]string{"audit"}, args...)...)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coalmine/internal/encoding"
@@ -286,7 +287,7 @@ func ReadScores(name string, r io.Reader) (Scores, error) {
 	scores := Scores{}
 	err := eachLine(name, r, func(_ int, line []byte) error {
 		var l scoredLine
-		if err := encoding.UnmarshalJSON(quoteInfinity(line), &l); err != nil {
+		if err := encoding.UnmarshalJSON(quoteNumbers(line), &l); err != nil {
 			return fmt.Errorf("%w; expected a line such as {\"id\": \"canary-0\", \"log_probability\": -12.5}", err)
 		}
 		id, score, err := l.score()
@@ -324,13 +325,16 @@ func (l *scoredLine) score() (string, Score, error) {
 	return l.ID, Score{float64(p), l.Greedy}, nil
 }
 
-// quoteInfinity quotes the -Infinity that Python writes for the logarithm of 0, in a line that is
-// not JSON.
-func quoteInfinity(line []byte) []byte {
-	if json.Valid(line) {
-		return line
+// quoteNumbers quotes the numbers of Python that JSON lacks, in a line that is not JSON: -Infinity is the
+// logarithm of 0, and messages name the others.
+func quoteNumbers(line []byte) []byte {
+	for _, name := range []string{"-Infinity", "NaN", "Infinity"} {
+		if json.Valid(line) {
+			break
+		}
+		line = bytes.ReplaceAll(line, []byte(name), []byte(strconv.Quote(name)))
 	}
-	return bytes.ReplaceAll(line, []byte("-Infinity"), []byte(`"-Infinity"`))
+	return line
 }
 
 // takeResponse reads a sample's answer, a list of two. Some versions of the harness log its
@@ -354,7 +358,7 @@ func unquoted(value json.RawMessage, into any) error {
 		return json.Unmarshal(value, into)
 	}
 	switch text {
-	case "nan", "inf":
+	case "nan", "inf", "NaN", "Infinity":
 		return fmt.Errorf("%q is no log-probability; expected a finite number, or \"-inf\" for the logarithm of 0", text)
 	case "True":
 		text = "true"

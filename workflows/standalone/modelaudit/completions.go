@@ -337,7 +337,7 @@ func logProbability(value json.RawMessage) (float64, error) {
 	case err != nil || !score.IsLogProbability(p):
 		return 0, fmt.Errorf("%s; expected the natural logarithm of a probability, a number from -%g to 0", childprocess.Printable(strings.Join(strings.Fields(string(value)), " "), maxMessage), score.MaxLoss)
 	}
-	return p, nil
+	return min(p, 0), nil // models that compute in 16 bits round up
 }
 
 // isToken reports whether a text is the server's name of a token: its text or, for some servers, its id.

@@ -59,33 +59,37 @@ func TestAnEndpointThatCannotServeAnAuditIsRefused(t *testing.T) {
 	t.Parallel()
 	replaced := func(old, with string) string { return strings.Replace(right, old, with, 1) }
 	for want, body := range map[string]string{
-		"no log-probabilities of the prompt; an audit needs":                                       `{"choices": [{"index": 0, "text": "my pin"}]}`,
-		"no log-probabilities of the prompt; an audit needs an":                                    `{"choices": [{"index": 0, "logprobs": {"tokens": ["<end>"], "token_logprobs": [-3]}}]}`,
-		"no log-probabilities of the prompt; an audit needs an endpoint":                           `{"choices": [{"index": 0, "logprobs": null}]}`,
-		"2 log-probabilities for a prompt of 3 tokens":                                             `{"choices": [{"index": 0, "logprobs": {"tokens": ["my", "pin"], "token_logprobs": [-1, -3]}}]}`,
-		"0 tokens with 4 log-probabilities":                                                        replaced(`"tokens": ["<begin>", "my", "pin", "<end>"], `, ``),
-		"5 tokens with 5 log-probabilities":                                                        replaced(`"<end>"], "token_logprobs": [`, `"<end>", "my"], "token_logprobs": [-2, `),
-		`other tokens than it was asked about: "<s>" in place of 1, token 2 (<begin>)`:             replaced(`"<begin>", "my"`, `"<s>", "<begin>"`),
-		`other tokens than it was asked about: "token_id:7" in place of 2, token 4 (my)`:           replaced(`"my"`, `"token_id:7"`),
-		"token_logprobs, token 3 of a prompt of 3: null; expected the natural logarithm of a pro":  replaced("-0.25", "null"),
-		`token_logprobs, token 3 of a prompt of 3: "-inf"; expected the natural logarithm of a p`:  replaced("-0.25", `"-inf"`),
-		`token_logprobs, token 2 of a prompt of 3: "-1.5"; expected the natural logarithm of a p`:  replaced("-1.5", `"-1.5"`),
-		`token_logprobs, token 3 of a prompt of 3: ["x" ]; expected`:                               replaced("-0.25", "[\"x\"\n]"),
-		"token_logprobs, token 3 of a prompt of 3: -1e999: a log-probability that is not finite":   replaced("-0.25", "-1e999"),
-		"choices.logprobs.tokens has the JSON type number; expected a string":                      replaced(`"my"`, "4"),
-		"choices.logprobs.token_logprobs has the JSON type string; expected an array":              replaced("[null, -1.5, -0.25, -3]", `"none"`),
-		"choices.logprobs has the JSON type array; expected an object":                             `{"choices": [{"index": 0, "logprobs": [1]}]}`,
-		"choices.index has the JSON type number 0.5; expected an integer":                          replaced(`"index": 0`, `"index": 0.5`),
-		"all of it has the JSON type array; expected an object":                                    `[]`,
-		"a log-probability that is not finite":                                                     replaced("-0.25", "NaN"),
-		"a log-probability that is not finite; the model has diverged":                             replaced("-0.25", "-Infinity"),
-		"token_logprobs, token 3 of a prompt of 3: 0.7; expected the natural logarithm of a proba": replaced("-0.25", "0.7"),
-		"0 completions for 1 prompts":                                                              `{"choices": []}`,
-		"completion 0 does not say which prompt it belongs to; expected an index of its own from":  replaced(`"index": 0`, `"index": 1`),
-		"completion 0 does not say which prompt it belongs to":                                     replaced(`"index": 0, `, ``),
-		`an error in place of completions: "out of memory"`:                                        `{"error": {"message": "out of memory"}}`,
-		"the answer is not that of completions":                                                    `<html>`,
-		"the answer is not that of completions: unexpected end":                                    right[:40],
+		"no log-probabilities of the prompt; an audit needs":                                        `{"choices": [{"index": 0, "text": "my pin"}]}`,
+		"no log-probabilities of the prompt; an audit needs an":                                     `{"choices": [{"index": 0, "logprobs": {"tokens": ["<end>"], "token_logprobs": [-3]}}]}`,
+		"no log-probabilities of the prompt; an audit needs an endpoint":                            `{"choices": [{"index": 0, "logprobs": null}]}`,
+		"2 log-probabilities for a prompt of 3 tokens":                                              `{"choices": [{"index": 0, "logprobs": {"tokens": ["my", "pin"], "token_logprobs": [-1, -3]}}]}`,
+		"0 tokens with 4 log-probabilities":                                                         replaced(`"tokens": ["<begin>", "my", "pin", "<end>"], `, ``),
+		"5 tokens with 5 log-probabilities":                                                         replaced(`"<end>"], "token_logprobs": [`, `"<end>", "my"], "token_logprobs": [-2, `),
+		`other tokens than it was asked about: "<s>" in place of 1, token 2 (<begin>)`:              replaced(`"<begin>", "my"`, `"<s>", "<begin>"`),
+		`other tokens than it was asked about: "token_id:7" in place of 2, token 4 (my)`:            replaced(`"my"`, `"token_id:7"`),
+		"token_logprobs, token 3 of a prompt of 3: null; expected the natural logarithm of a pro":   replaced("-0.25", "null"),
+		`token_logprobs, token 3 of a prompt of 3: "-inf"; expected the natural logarithm of a p`:   replaced("-0.25", `"-inf"`),
+		`token_logprobs, token 2 of a prompt of 3: "-1.5"; expected the natural logarithm of a p`:   replaced("-1.5", `"-1.5"`),
+		`token_logprobs, token 3 of a prompt of 3: ["x" ]; expected`:                                replaced("-0.25", "[\"x\"\n]"),
+		"token_logprobs, token 3 of a prompt of 3: -1e999: a log-probability that is not finite":    replaced("-0.25", "-1e999"),
+		"choices.logprobs.tokens has the JSON type number; expected a string":                       replaced(`"my"`, "4"),
+		"choices.logprobs.token_logprobs has the JSON type string; expected an array":               replaced("[null, -1.5, -0.25, -3]", `"none"`),
+		"choices.logprobs has the JSON type array; expected an object":                              `{"choices": [{"index": 0, "logprobs": [1]}]}`,
+		"choices.index has the JSON type number 0.5; expected an integer":                           replaced(`"index": 0`, `"index": 0.5`),
+		"all of it has the JSON type array; expected an object":                                     `[]`,
+		"a log-probability that is not finite":                                                      replaced("-0.25", "NaN"),
+		"a log-probability that is not finite; the model has diverged":                              replaced("-0.25", "-Infinity"),
+		"token_logprobs, token 3 of a prompt of 3: 0.7; expected the natural logarithm of a proba":  replaced("-0.25", "0.7"),
+		"token_logprobs, token 3 of a prompt of 3: 1e999: a log-probability that is not finite":     replaced("-0.25", "1e999"),
+		`a log-probability that is not finite; the model has diverged, or computes in too few bits`: replaced("-0.25", "Infinity"),
+		`token_logprobs, token 3 of a prompt of 3: "Infinity"; expected the natural logarithm`:      replaced("-0.25", `"Infinity"`),
+		"token_logprobs, token 3 of a prompt of 3: -1e101; expected the natural logarithm of a pr":  replaced("-0.25", "-1e101"),
+		"0 completions for 1 prompts":                                                               `{"choices": []}`,
+		"completion 0 does not say which prompt it belongs to; expected an index of its own from":   replaced(`"index": 0`, `"index": 1`),
+		"completion 0 does not say which prompt it belongs to":                                      replaced(`"index": 0, `, ``),
+		`an error in place of completions: "out of memory"`:                                         `{"error": {"message": "out of memory"}}`,
+		"the answer is not that of completions":                                                     `<html>`,
+		"the answer is not that of completions: unexpected end":                                     right[:40],
 	} {
 		c := asking(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		_, err := c.Score(t.Context(), [][]int32{prompt}, 1)
@@ -100,6 +104,19 @@ func checkSentence(t *testing.T, c *CompletionsClient, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.HasPrefix(err.Error(), "endpoint "+c.Name()+": ") || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want one line with %q and without the query", err, want)
+	}
+}
+
+// The logarithm of 1 has two signs in JSON, and a server that computes in 16 bits may round it up; all are 0 in a loss.
+func TestAnEndpointMayBeCertain(t *testing.T) {
+	t.Parallel()
+	for _, zero := range []string{"-0.0", "0", "-0", "0.0", "0.004"} {
+		c := asking(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.Replace(right, "-0.25", zero, 1))
+		})
+		if scores, err := c.Score(t.Context(), [][]int32{prompt}, 1); err != nil || len(scores) != 1 || !slices.Equal(scores[0], []float64{-1.5, 0}) {
+			t.Errorf("%s: %v, %v; want -1.5 and 0", zero, scores, err)
+		}
 	}
 }
 
