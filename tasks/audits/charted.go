@@ -111,6 +111,10 @@ type Attack struct {
 	// AUC is the area under the receiver operating characteristic.
 	AUC *float64 `parquet:"auc"`
 	P   *float64 `parquet:"p"`
+	// NetworksAP and NetworksSD are the mean and the standard deviation of AP over networks with other initial values, which
+	// the interval of AP, over users, does not hold.
+	NetworksAP *float64 `parquet:"networks_ap"`
+	NetworksSD *float64 `parquet:"networks_sd"`
 }
 
 // MemberAttack is the result of a membership attack on users, or of the baseline without a model: a row of

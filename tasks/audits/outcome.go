@@ -87,6 +87,12 @@ type OwnCanary struct {
 // into.
 type CanaryOutcome any
 
+// UsersAlone says what intervals over users leave out; the way to measure it follows.
+const UsersAlone = "; the intervals hold the chance of users, not that of the network's initial values: "
+
+// Replicated is a way to measure the chance of initial values, for audits that train a network once.
+const Replicated = "grid.replicates above 1, which trains all anew, measures both"
+
 // LastEpoch warns that the last epoch of a network's training still improved it.
 func LastEpoch(epochs int) string {
 	return fmt.Sprintf(" (its training ended with its last epoch, %d: more may tell more)", epochs)

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/updates/observed/observedtest"
 	"coalmine/tasks/devices"
@@ -170,7 +171,7 @@ func TestANetworkThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
 			networks[stopped].Best++
 		}
 		v := &Outcome{Attribute: networks[0], Identity: networks[1], Joint: networks[2]}
-		if note := v.Note(nil); strings.Contains(note, warning) != (stopped >= 0) {
+		if note := v.Note(nil); strings.Contains(note, warning) != (stopped >= 0) || !strings.Contains(note, audits.UsersAlone) {
 			t.Errorf("network %d was stopped early: %q", stopped, note)
 		}
 	}

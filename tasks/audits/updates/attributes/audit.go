@@ -200,10 +200,11 @@ func (v *Outcome) Note(*audits.Cell) string {
 	}
 	for _, o := range []*AttackOutcome{alone, &v.Identity, joint} {
 		if o.Epochs > 0 && o.Epochs-o.Best < patience {
-			return note + audits.LastEpoch(o.Epochs)
+			note += audits.LastEpoch(o.Epochs)
+			break
 		}
 	}
-	return note
+	return note + audits.UsersAlone + audits.Replicated
 }
 
 var limits = []audits.Limit{audits.LimitOf[float64]{

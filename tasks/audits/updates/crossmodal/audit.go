@@ -37,6 +37,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		audits.Within(func(v *Outcome) *pairs.Measurement { return v.Unseen },
 			audits.Measure{Name: "cross_modal_unseen_ap", Of: audits.Of(func(m *pairs.Measurement) float64 { return m.AP.Value }), Header: "cross-modal unseen AP", Optional: true, Scale: audits.Percent, Digits: 1},
 		),
+		pairs.Spread("cross_modal", func(v *Outcome) *pairs.Learned { return &v.Learned }),
 	),
 })
 
@@ -142,7 +143,13 @@ func (v *Outcome) all() []named {
 }
 
 func (v *Outcome) attackRows() []audits.Attack {
-	return lists.Map(v.all(), func(x named) audits.Attack { return x.Row("cross-modal network", "updates with vectors: "+x.label) })
+	return lists.Map(v.all(), func(x named) audits.Attack {
+		row := x.Row("cross-modal network", "updates with vectors: "+x.label)
+		if x.Measurement == v.Anonymous {
+			row = v.Learned.Row(row)
+		}
+		return row
+	})
 }
 
 // Figure is the precision-recall curve.

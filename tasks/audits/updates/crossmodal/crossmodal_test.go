@@ -273,7 +273,12 @@ func TestOutcomesAreSaid(t *testing.T) {
 		t.Errorf("an empty verdict says %q, %q", texts, empty.Note(nil))
 	}
 	m := pairs.Measurement{Pairs: 10, Users: 30, AP: audits.Interval{Value: 0.76, Low: 0.7, High: 0.8}}
-	v := &Outcome{Anonymous: &m, Unseen: &m, Curve: []float64{1, 0.5}}
+	unseen := m
+	v := &Outcome{Anonymous: &m, Unseen: &unseen, Curve: []float64{1, 0.5}}
+	v.Learned.Networks = audits.NewEstimate([]float64{0.7, 0.8})
+	if rows := v.attackRows(); rows[0].NetworksAP == nil || *rows[0].NetworksAP != 0.75 || rows[len(rows)-1].NetworksAP != nil || auditstest.Value(&Audit, v, "cross_modal_networks_ap") != 0.75 {
+		t.Errorf("rows %+v of two networks with APs of 0.7 and 0.8", rows)
+	}
 	if texts := auditstest.Texts(&Audit, v); !slices.Equal(texts, []string{"76.0", "76.0"}) || len(v.Figure(nil).Line) != 2 || !strings.Contains(v.Note(nil), "of unseen users: AP 76.0 (70.0 to 80.0)") {
 		t.Errorf("a verdict says %q, %q", texts, v.Note(nil))
 	}

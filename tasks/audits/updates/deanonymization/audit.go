@@ -363,7 +363,11 @@ func (v *Outcome) Note(*audits.Cell) string {
 	if v.Untaught > 0 {
 		note += fmt.Sprintf("; %s can't be named, for no update of their shadow devices was recorded", readable.Count(v.Untaught, "user"))
 	}
-	return note + v.baseline()
+	note += v.baseline()
+	if slices.ContainsFunc(v.Attacks, func(o AttackOutcome) bool { return o.Attack == attacks.MLP && o.Users > 0 }) {
+		note += audits.UsersAlone + audits.Replicated
+	}
+	return note
 }
 
 func (o *AttackOutcome) text(confidence float64) string {

@@ -41,6 +41,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 			audits.Measure{Name: "matching_unseen_ap", Of: audits.Of((*Measurements).byNetwork), Header: "unseen AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "matching_unseen_cosine_ap", Of: audits.Of((*Measurements).byCosine)},
 		),
+		pairs.Spread("matching", func(v *Outcome) *pairs.Learned { return &v.Learned }),
 	),
 })
 
@@ -108,7 +109,11 @@ func (v *Outcome) all() []named {
 func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
 		of := "pairs of updates: " + x.label
-		rows = append(rows, x.Network.Row("Siamese network", of), x.Cosine.Row("cosine", of))
+		network := x.Network.Row("Siamese network", of)
+		if x.Measurements == v.Anonymous {
+			network = v.Learned.Row(network)
+		}
+		rows = append(rows, network, x.Cosine.Row("cosine", of))
 	}
 	return rows
 }

@@ -114,6 +114,14 @@ func TestMoreNetworksSayHowFarInitialValuesDecide(t *testing.T) {
 	if note := three.Note(nil); !strings.Contains(note, "AP of anonymous pairs by 3 networks") {
 		t.Errorf("note %q", note)
 	}
+	for i, row := range three.attackRows() {
+		if ofNetworks := i == 0; (row.NetworksAP != nil) != ofNetworks || ofNetworks && (*row.NetworksAP != float64(e.Mean) || *row.NetworksSD != *e.SD) {
+			t.Errorf("row %d of %s, %s: %v and %v over networks, of which the AP is %+v", i, row.Attack, row.Of, row.NetworksAP, row.NetworksSD, e)
+		}
+	}
+	if mean, sd := auditstest.Value(&Audit, three, "matching_networks_ap"), auditstest.Value(&Audit, three, "matching_networks_sd"); mean != float64(e.Mean) || sd != *e.SD || auditstest.Value(&Audit, one, "matching_networks_sd") != nil {
+		t.Errorf("columns %v and %v, want those of %+v", mean, sd, e)
+	}
 }
 
 func TestTooFewUpdatesAreRefused(t *testing.T) {

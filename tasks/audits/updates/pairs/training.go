@@ -208,7 +208,29 @@ func (l *Learned) Chance(field string) string {
 	if e := l.Networks; e != nil && e.SD != nil {
 		return fmt.Sprintf("; AP of anonymous pairs by %d networks from other initial values %.1f, standard deviation %.1f", e.N, 100*float64(e.Mean), 100**e.SD)
 	}
-	return "; the intervals hold the chance of users, not that of the network's initial values: " + field + ".networks above 1 measures it"
+	return audits.UsersAlone + field + ".networks above 1 measures it"
+}
+
+// Spread is the columns of Learned.Networks, by the audit's name.
+func Spread[O any](name string, learned func(*O) *Learned) []audits.Measure {
+	return []audits.Measure{
+		{Name: name + "_networks_ap", Of: audits.Of(func(v *O) *float64 { mean, _ := learned(v).spread(); return mean })},
+		{Name: name + "_networks_sd", Of: audits.Of(func(v *O) *float64 { _, sd := learned(v).spread(); return sd })},
+	}
+}
+
+// Row is the row of the network's attack on anonymous pairs.
+func (l *Learned) Row(row audits.Attack) audits.Attack {
+	row.NetworksAP, row.NetworksSD = l.spread()
+	return row
+}
+
+// spread is the mean and the standard deviation over networks; nil for a single one.
+func (l *Learned) spread() (mean, sd *float64) {
+	if l.Networks == nil {
+		return nil, nil
+	}
+	return new(float64(l.Networks.Mean)), l.Networks.SD
 }
 
 type Epoch struct {
