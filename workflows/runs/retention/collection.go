@@ -113,7 +113,8 @@ func (c *Result) take(objects []storage.Object) {
 }
 
 // Preview counts the objects that Collect would delete now, if the runs named in
-// without were removed. It deletes nothing and needs no token.
+// without were removed. It deletes nothing and needs no token. Ages are by the clock of the store, or of this
+// machine if the store permits no writing.
 func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, error) {
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
@@ -129,9 +130,9 @@ func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, er
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now() // a preview writes nothing, so it cannot ask the store
-	if c.Now != nil {
-		now = c.Now()
+	now, err := c.now(ctx)
+	if err != nil { // asking for the time writes an object, which a reader may not
+		now = time.Now()
 	}
 	batches, out, err := c.sweep(ctx, x, now)
 	if err != nil {

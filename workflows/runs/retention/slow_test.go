@@ -131,6 +131,9 @@ func TestTheClockOfTheStoreDecidesWhichObjectsAreOld(t *testing.T) {
 	if got, err := x.collectFrom(far); err != nil || got.Total().Objects != 0 || got.Young.Objects != 1 {
 		t.Errorf("with a clock one day ahead of the store's: got %+v, %v; want one young object kept", got, err)
 	}
+	if got, err := x.Preview(t.Context()); err != nil || got.Total().Objects != 0 || got.Young.Objects != 1 {
+		t.Errorf("a preview counts %+v, %v; want one young object kept", got, err)
+	}
 	x.OlderThan = 0
 	if got, err := x.collectFrom(far); err != nil || got.Total().Objects != 1 {
 		t.Errorf("of any age: got %+v, %v; want one object gone", got, err)
