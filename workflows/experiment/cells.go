@@ -144,6 +144,9 @@ type Difference struct {
 	// Before and After are its values, null if the field is absent.
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
+	// Derived reports that both values follow from other fields: removed from both files, the field would have
+	// the same values.
+	Derived bool `json:"derived,omitempty"`
 }
 
 // String returns a text such as "training.rounds: 40 -> 60".
@@ -172,7 +175,8 @@ func Differences(before, after *Experiment) []Difference {
 	out := []Difference{}
 	add := func(path string) {
 		if old[path] != now[path] {
-			out = append(out, Difference{path, orNull(old[path]), orNull(now[path])})
+			derived := before.derives(path, old[path]) && after.derives(path, now[path])
+			out = append(out, Difference{path, orNull(old[path]), orNull(now[path]), derived})
 		}
 		delete(old, path)
 		delete(now, path)
@@ -188,6 +192,36 @@ func Differences(before, after *Experiment) []Difference {
 	return out
 }
 
+// derives reports whether a file without the field at path would give it this value, as JSON.
+func (e *Experiment) derives(path, value string) bool {
+	if path == "training.rounds" && e.Training.Epochs > 0 {
+		return true // they follow from the epochs, and from the data
+	}
+	root, err := nodeOf(e.asFile().Canonical(), e.Name)
+	if err != nil {
+		return false
+	}
+	if root.find(path) != nil {
+		root = merge(root, nest(path, root.at, &node{kind: nullNode, at: root.at}))
+	}
+	var ps problems
+	again := completed(root, &ps)
+	leaves := leafValues(again)
+	i := slices.IndexFunc(leaves, func(l leafValue) bool { return l.path == path })
+	if i < 0 {
+		return value == "" && len(ps.found) == 0
+	}
+	return leaves[i].json == value && len(ps.found) == 0
+}
+
+// completed reads an experiment from a tree and sets its defaults.
+func completed(root *node, ps *problems) *Experiment {
+	d, e := newDecoder(ps), new(Experiment)
+	d.block(root, reflect.ValueOf(e).Elem(), experimentType, "")
+	d.complete(e)
+	return e
+}
+
 func orNull(value string) json.RawMessage {
 	if value == "" {
 		return json.RawMessage("null")
@@ -199,8 +233,7 @@ func orNull(value string) json.RawMessage {
 const comparedCells = 1000
 
 // SpecDifferences lists the different fields of cells at the same point of the grid, or of the only
-// cells, each difference once, without rounds that follow from epochs; then the numbers of cells if
-// they differ.
+// cells, each difference once, without derived ones; then the numbers of cells if they differ.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}
@@ -216,14 +249,14 @@ func SpecDifferences(before, after *Spec) []Difference {
 			continue
 		}
 		for _, d := range Differences(old, after.Cells[i].Experiment.asFile()) {
-			if text := d.String(); !known[text] {
+			if text := d.String(); !known[text] && !d.Derived {
 				known[text] = true
 				out = append(out, d)
 			}
 		}
 	}
 	if old, now := len(before.Cells), len(after.Cells); old != now || len(out) == 0 && !bytes.Equal(before.Canonical(), after.Canonical()) {
-		out = append(out, Difference{"grid", cellCount(old), cellCount(now)})
+		out = append(out, Difference{Path: "grid", Before: cellCount(old), After: cellCount(now)})
 	}
 	return out
 }

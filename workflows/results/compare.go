@@ -49,9 +49,6 @@ type Pair struct {
 	// Changes are the audits' comparisons of the two models by name of the audit, if both have such
 	// outcomes.
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
-
-	// byEpochs reports whether the rounds of both follow from their epochs.
-	byEpochs bool
 }
 
 // Select reduces the side to one of its cells, or to the cells of one row of replicates.
@@ -107,7 +104,6 @@ func Compare(before, after Side) (*Comparison, error) {
 			Label:  cell.Label,
 			Fields: experiment.Differences(&before.Spec.Cells[i].Experiment, &after.Spec.Cells[j].Experiment),
 			Before: cell, After: after.Results.Cells[j], Changes: changes,
-			byEpochs: before.Spec.Cells[i].Experiment.Training.Epochs > 0 && after.Spec.Cells[j].Experiment.Training.Epochs > 0,
 		})
 	}
 	paired := make(map[int]bool)
@@ -292,14 +288,17 @@ func (s Side) paths() (list []string) {
 	return slices.Compact(list)
 }
 
-// writeFields writes each difference once, with its cells unless it applies to all. Rounds that follow from
-// epochs are left out.
+// writeFields writes each difference once, with its cells unless it applies to all, and then the names of the
+// fields that follow from others.
 func (c *Comparison) writeFields(b *strings.Builder) {
-	var order []string
+	var order, derived []string
 	labels := make(map[string][]string)
 	for _, p := range c.Pairs {
 		for _, d := range p.Fields {
-			if p.byEpochs && d.Path == "training.rounds" {
+			if d.Derived {
+				if path := readable.Text(d.Path); !slices.Contains(derived, path) {
+					derived = append(derived, path)
+				}
 				continue
 			}
 			text := d.String()
@@ -318,6 +317,9 @@ func (c *Comparison) writeFields(b *strings.Builder) {
 			cells = " (" + strings.Join(in, "; ") + ")"
 		}
 		fmt.Fprintf(b, "  %s%s\n", text, cells)
+	}
+	if len(order) > 0 && len(derived) > 0 {
+		fmt.Fprintf(b, "  and, following from these: %s\n", strings.Join(derived, ", "))
 	}
 }
 

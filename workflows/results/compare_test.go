@@ -57,6 +57,24 @@ by-user  pending       -                     -           -
 	}
 }
 
+// Fields that nobody wrote take no line of their own.
+func TestFieldsThatFollowFromOthersAreNamedAfterThem(t *testing.T) {
+	t.Parallel()
+	before := gridSide(t, "grid-1", "", 3)
+	after := gridSide(t, "grid-2", "training.algorithm=sgd training.client.learning_rate=0.25", 3)
+	var b bytes.Buffer
+	must.Do(t, compared(t, before, after).WriteScreen(&b, nil))
+	const want = `grid-1 -> grid-2
+  training.algorithm: fedavg -> sgd
+  training.client.learning_rate: 0.5 -> 0.25
+  and, following from these: `
+	got, found := strings.CutPrefix(b.String(), want)
+	derived, _, _ := strings.Cut(got, "\n")
+	if !found || !slices.Contains(strings.Split(derived, ", "), "training.chunks") || strings.Contains(got, "training.cohort") {
+		t.Errorf("comparison:\n%s\nwant the beginning:\n%s", &b, want)
+	}
+}
+
 func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 	t.Parallel()
 	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "", 3)
@@ -190,7 +208,7 @@ func TestRoundsThatFollowFromEpochsAreNotComparedByThemselves(t *testing.T) {
 	}
 	var b bytes.Buffer
 	must.Do(t, compared(t, before, after).WriteScreen(&b, nil))
-	if !strings.Contains(b.String(), "training.cohort: 5 -> 10\n") || strings.Contains(b.String(), "training.rounds") {
+	if !strings.Contains(b.String(), "training.cohort: 5 -> 10\n  and, following from these: training.rounds, ") {
 		t.Errorf("comparison:\n%s", b.String())
 	}
 }
