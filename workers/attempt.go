@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/contracts"
 	"coalmine/internal/goroutines"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
@@ -354,7 +355,9 @@ func (a *attempt) failed(ctx context.Context, err error) attempts.Outcome {
 		out.StoreFull = errors.Is(err, storage.ErrFull)
 		return out
 	}
-	return a.ended(attempts.Failed, err)
+	out := a.ended(attempts.Failed, err)
+	out.Exited = contracts.Exited(err)
+	return out
 }
 
 // took returns Provenance.Took of an attempt that made these blobs; nil if it does not end a

@@ -92,7 +92,11 @@ func (b *boundedBuffer) bytes() []byte {
 // finish logs the end of the attempt, and stores its log if it is useful.
 func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
 	level := levelOf(out.Result)
-	keep := level == slog.LevelWarn || out.Divergent != "" || a.printed || a.worker.KeepLogs
+	failed := level == slog.LevelWarn
+	if failed && a.worker.Accompanied {
+		level = slog.LevelInfo
+	}
+	keep := failed || out.Divergent != "" || a.printed || a.worker.KeepLogs
 	if !keep && !a.executor.log.Enabled(ctx, level) {
 		return
 	}

@@ -84,6 +84,9 @@ type Worker struct {
 	Environment []string
 	// KeepLogs stores the log of every attempt, not only of failed ones.
 	KeepLogs bool
+	// Accompanied is set beside a coordinator in the same process, which warns of failed attempts; the
+	// worker then logs them as information.
+	Accompanied bool
 	// Host, Version and Kernels go into the provenance of commits: where the worker runs (default:
 	// the host name), the version of coalmine, and the kernel set (avx512, avx2 or go).
 	Host, Version, Kernels string

@@ -180,7 +180,7 @@ func (e *engine) assemble(holder string) (err error) {
 	e.worker = newWorker(e.archive, e.conn, e.global, 0)
 	e.worker.Grace, e.worker.Keys = embeddedGrace, e.keys
 	if e.dir != nil { // experiments come from the user of this process
-		e.worker.Environment = []string{workers.AnyVariable}
+		e.worker.Environment, e.worker.Accompanied = []string{workers.AnyVariable}, true
 	}
 	e.control = control.New(e.archive, e.conn, e.leader)
 	return nil

@@ -43,6 +43,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -287,9 +288,15 @@ func (p *Process) Deaf() bool { return p.deaf.Load() }
 func (p *Process) grace() time.Duration { return cmp.Or(p.command.Grace, DefaultGrace) }
 
 // LastLines returns the last lines written to standard error, the oldest first, with a hint on read-only
-// files if a line complains of one. They are complete after Done.
+// files if a line complains of one. Files of its directory are named relative to it, so that two processes
+// that fail alike have the same lines. They are complete after Done.
 func (p *Process) LastLines() []string {
 	lines := p.errors.lines()
+	for i := range lines {
+		if p.command.Dir != "" {
+			lines[i] = strings.ReplaceAll(lines[i], p.command.Dir+string(filepath.Separator), "")
+		}
+	}
 	if p.hold.readOnly() && slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, readOnlyError) }) {
 		lines = append(lines, readOnlyHint)
 	}

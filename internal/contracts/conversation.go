@@ -391,6 +391,13 @@ func (e *EndedError) Error() string {
 
 func (e *EndedError) Unwrap() error { return e.How }
 
+// Exited reports whether err is that of a program that ended by itself, and not by a signal. Another process
+// probably ends alike.
+func Exited(err error) bool {
+	ended, ok := errors.AsType[*EndedError](err)
+	return ok && !childprocess.BySignal(ended.How)
+}
+
 // explainEnd returns the error of a program that ended on its own.
 func (t *Conversation) explainEnd() error {
 	how := t.child.Ended()

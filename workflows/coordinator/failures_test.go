@@ -249,6 +249,46 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 	}
 }
 
+// A program that ends by itself with the same message twice in a row would do so again; an end by a signal,
+// or another message, says nothing about the next attempt.
+func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
+	t.Parallel()
+	exit := func(message string) attempts.Outcome {
+		return attempts.Outcome{Result: attempts.Failed, Error: message, Exited: true}
+	}
+	signal := attempts.Outcome{Result: attempts.Failed, Error: "killed"}
+	for name, c := range map[string]struct {
+		ends []attempts.Outcome
+		n    int // attempts
+	}{
+		"alike":              {[]attempts.Outcome{exit("a"), exit("a"), exit("a")}, 2},
+		"alike at last":      {[]attempts.Outcome{exit("a"), exit("b"), exit("b"), exit("b")}, 3},
+		"never alike":        {[]attempts.Outcome{exit("a"), exit("b"), exit("a"), exit("b"), exit("a")}, policy.MaxTries},
+		"a signal between":   {[]attempts.Outcome{exit("killed"), signal, exit("killed"), signal, exit("killed")}, policy.MaxTries},
+		"always by a signal": {[]attempts.Outcome{signal, signal, signal, signal, signal}, policy.MaxTries},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := plantest.NewBuilder()
+			broken := b.Node(plantest.Standing, plantest.Params{Salt: "broken"})
+			b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, broken), broken)
+			w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+			n := 0
+			w.override = func(a attempts.Attempt) *attempts.Outcome {
+				if a.Key != broken.Key {
+					return nil
+				}
+				n++
+				return &c.ends[n-1]
+			}
+			w.untilPhase(runs.Failed, w.submit("a", 0))
+			if n != c.n {
+				w.fail("%d attempts, want %d", n, c.n)
+			}
+		})
+	}
+}
+
 // A training that leaves with a new checkpoint has not failed, any number of times; one without
 // progress fails after five times in a row.
 func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {

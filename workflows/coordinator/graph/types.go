@@ -386,6 +386,7 @@ type Trouble struct {
 	HandedBack string
 	Deaths     []runs.Death // of workers that ran it
 	Error      string       // of the last attempt that failed
+	Alike      int          // last attempts in a row in which a program ended by itself with this error
 	Store      StoreTrouble // whether the store failed the last attempt
 	Until      time.Time    // end of its pause
 }

@@ -15,6 +15,9 @@ const (
 	// A fault of a network or a disk is over by the fifth try, half a minute after
 	// the first; a longer one is permanent.
 	MaxTries = 5
+	// MaxAlike is the number of attempts in a row after which a program that ends by itself with the same
+	// message is given up: it would end alike again.
+	MaxAlike = 2
 	// MaxFurther is the number of attempts after which a failed attempt counts as a try
 	// even if it has kept something new: a training that stops every hour and continues
 	// later may last six weeks, but must end some day.
