@@ -16,8 +16,10 @@ import (
 	"slices"
 	"time"
 
+	"coalmine/internal/build"
 	"coalmine/internal/goroutines"
 	"coalmine/internal/queue"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/data/sources"
@@ -426,16 +428,38 @@ func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, g
 		return s
 	}
 	looked := glance.at(ctx, record.head, s)
+	leader, led := l.announced(ctx)
 	switch {
 	case s.Phase == runs.Paused:
 	case err != nil:
 		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v; %s", err, looked))
+	case led && leader.Build != build.Read().String():
+		stick(s, status.WaitCoordinator, fmt.Sprintf("the coordinator %s leads, of %s; it does not report the run, whose record is of %s in format %d: an older build leaves alone a record that it cannot read, and its log says so; update it; %s",
+			leader.Holder, buildText(leader.Build), buildText(run.Spec.Build), max(run.Spec.Format, 1), looked))
+	case led && l.coordinator == nil:
+		stick(s, status.WaitCoordinator, fmt.Sprintf("the coordinator %s leads, and has not taken it in yet; %s", leader.Holder, looked))
 	case l.coordinator == nil && s.Phase == runs.Queued:
 		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it yet; start coalmine serve (and a coalmine worker, if the queue is a Redis), or: coalmine run --continue %s; %s", s.Run, looked))
 	case l.coordinator == nil:
 		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it; the same command continues it, and so does coalmine serve or: coalmine run --continue %s; %s", s.Run, looked))
 	}
 	return s
+}
+
+// announced returns the announcement of the cluster's leader, if there is one.
+func (l *Local) announced(ctx context.Context) (leader leadership.Announcement, found bool) {
+	if l.queue == nil || l.away != nil {
+		return leader, false
+	}
+	return leadership.Announced(ctx, l.queue)
+}
+
+// buildText names a build, "" if unknown, which another process has told of.
+func buildText(name string) string {
+	if name == "" {
+		return "an older build"
+	}
+	return "coalmine " + readable.Text(name)
 }
 
 // stick marks a run as stuck, with the reason.

@@ -1,19 +1,25 @@
 package control_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
+	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/status"
 )
 
-func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
+func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinatorAndOneThatLeavesItAlone(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)
 	conn := must.Get(queue.Open(t.Context(), redis.URL()))(t)
@@ -22,14 +28,19 @@ func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
 	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
 	must.Do(t, err)
 	api := control.New(archive, conn, nil)
-	expect := func(want status.WaitReason) {
+	expect := func(want status.WaitReason, detail string) {
 		t.Helper()
 		s := must.Get(api.Status(t.Context(), run.ID))(t)
-		if s.Health != status.Stuck || len(s.Waits) != 1 || s.Waits[0].Reason != want {
-			t.Errorf("the run is %s and waits for %+v, want %s for %s", s.Health, s.Waits, status.Stuck, want)
+		if s.Health != status.Stuck || len(s.Waits) != 1 || s.Waits[0].Reason != want || !strings.HasPrefix(s.Waits[0].Detail, detail) {
+			t.Errorf("the run is %s and waits for %+v, want %s for %s: %s", s.Health, s.Waits, status.Stuck, want, detail)
 		}
 	}
-	expect(status.WaitCoordinator)
+	expect(status.WaitCoordinator, "no process works on it yet")
+	must.Do(t, leadership.Announce(t.Context(), conn.Broker(), attempts.Leader{Holder: "other"}, time.Now()))
+	expect(status.WaitCoordinator, "the coordinator other leads, and has not taken it in yet")
+	older := must.Get(json.Marshal(attempts.Leader{Holder: "other"}))(t)
+	must.Do(t, conn.Broker().Publish(t.Context(), "leader", older, time.Minute))
+	expect(status.WaitCoordinator, "the coordinator other leads, of an older build; it does not report the run, whose record is of coalmine "+build.Read().String()+" in format ")
 	redis.Kill()
-	expect(status.WaitQueue)
+	expect(status.WaitQueue, "the queue does not answer")
 }

@@ -95,7 +95,7 @@ type Contest struct {
 // Await waits until this process may lead, and logs the leader meanwhile. It retries after errors of the
 // queue. Its error is that of ctx, or wraps attempts.ErrOtherStore if the leader has another store.
 func (c *Contest) Await(ctx context.Context) error {
-	var leader *announcement // of the current leader
+	var leader *Announcement // of the current leader
 	standing := standby{log: c.Log, began: time.Now()}
 	for c.Holder != "" {
 		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, LeaseTTL)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"coalmine/internal/build"
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
 )
@@ -96,15 +97,18 @@ func (c *Contest) Identity(ctx context.Context) (attempts.Leader, error) {
 	return attempts.Leader{Holder: c.Holder, Store: c.Archive.String(), StoreID: id}, err
 }
 
-// announcement is the leader's description of itself in the queue.
-type announcement struct {
+// Announcement is the leader's description of itself in the queue.
+type Announcement struct {
 	attempts.Leader
-	Since time.Time `json:"since"` // when it began to lead
+	// Since is the time at which it began to lead.
+	Since time.Time `json:"since"`
+	// Build is its build; empty for builds that do not announce it.
+	Build string `json:"build,omitempty"`
 }
 
 // Announce tells stand-bys the leader, the start of its term, and its store.
 func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.Time) error {
-	data, err := json.Marshal(announcement{leader, since.UTC()})
+	data, err := json.Marshal(Announcement{leader, since.UTC(), build.Read().String()})
 	if err != nil {
 		return err
 	}
@@ -114,8 +118,8 @@ func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.T
 // meetLeader returns the announcement of the leader, nil if it is missing or cannot be read. The
 // error wraps attempts.ErrOtherStore if the leader has another store: a stand-by would wait in
 // vain or, as the leader, reject the workers. A store is compared once.
-func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announcement, error) {
-	leader, found := announced(ctx, c.Queue)
+func (c *Contest) meetLeader(ctx context.Context, before *Announcement) (*Announcement, error) {
+	leader, found := Announced(ctx, c.Queue)
 	if !found {
 		return nil, nil
 	}
@@ -131,8 +135,8 @@ func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announ
 	return &leader, nil
 }
 
-// announced returns the announcement of the leader, if it can be read.
-func announced(ctx context.Context, q Queue) (leader announcement, found bool) {
+// Announced returns the announcement of the leader, if there is one and it can be read.
+func Announced(ctx context.Context, q Queue) (leader Announcement, found bool) {
 	data, err := q.Published(ctx, leaderName)
 	return leader, err == nil && data != nil && json.Unmarshal(data, &leader) == nil
 }
@@ -140,7 +144,7 @@ func announced(ctx context.Context, q Queue) (leader announcement, found bool) {
 // CheckStore returns an error that wraps attempts.ErrOtherStore if the leader of a queue has announced another
 // store. It returns nil if the queue or the store does not answer, which proves nothing.
 func CheckStore(ctx context.Context, q Queue, archive *storage.Archive) error {
-	leader, found := announced(ctx, q)
+	leader, found := Announced(ctx, q)
 	if !found {
 		return nil
 	}
@@ -163,7 +167,7 @@ type standby struct {
 const unnamed = "a process that has not announced itself, such as a garbage collection"
 
 // behind logs that another process holds the lease; leader is nil if unknown.
-func (s *standby) behind(leader *announcement) {
+func (s *standby) behind(leader *Announcement) {
 	switch {
 	case leader != nil && leader.Holder != s.logged:
 		s.logged = leader.Holder
