@@ -356,7 +356,7 @@ func (a *attempt) failed(ctx context.Context, err error) attempts.Outcome {
 		return out
 	}
 	out := a.ended(attempts.Failed, err)
-	out.Exited = contracts.Exited(err)
+	out.Exit = contracts.Exit(err)
 	return out
 }
 

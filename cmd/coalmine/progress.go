@@ -88,7 +88,7 @@ type lineDisplay struct {
 	note    func(format string, args ...any)
 	printed time.Time
 	phases  map[string]runs.Phase
-	reasons string
+	reasons []string // that are printed
 	// measured returns the measurements of a run's cells in training, by cell name; latest is its
 	// last result.
 	measured func(run string) map[string]results.Latest
@@ -105,16 +105,12 @@ func (d *lineDisplay) show(s *status.Run) {
 		}
 		d.phases[c.Cell] = c.Phase
 	}
-	brief := make([]string, len(s.Reasons))
-	for i, reason := range s.Reasons {
-		brief[i] = readable.Brief(reason)
-	}
-	if reasons := strings.Join(brief, "; "); reasons != d.reasons {
-		d.reasons = reasons
-		if reasons != "" && !s.Phase.Finished() {
-			d.note("waiting: %s", readable.Text(reasons))
+	for _, reason := range s.Reasons {
+		if !slices.Contains(d.reasons, reason) && !s.Phase.Finished() {
+			d.note("waiting: %s", readable.Text(readable.Brief(reason)))
 		}
 	}
+	d.reasons = s.Reasons
 	if time.Since(d.printed) < linesEvery || s.Phase.Finished() {
 		return
 	}

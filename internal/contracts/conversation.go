@@ -391,11 +391,14 @@ func (e *EndedError) Error() string {
 
 func (e *EndedError) Unwrap() error { return e.How }
 
-// Exited reports whether err is that of a program that ended by itself, and not by a signal. Another process
-// probably ends alike.
-func Exited(err error) bool {
+// Exit returns the message of a program that ended by itself, not by a signal, and "" for any other error. It
+// lacks the numbers of requests, so that programs which end alike have equal messages.
+func Exit(err error) string {
 	ended, ok := errors.AsType[*EndedError](err)
-	return ok && !childprocess.BySignal(ended.How)
+	if !ok || childprocess.BySignal(ended.How) {
+		return ""
+	}
+	return strings.Replace(err.Error(), ended.Error(), ended.How.Error(), 1)
 }
 
 // explainEnd returns the error of a program that ended on its own.

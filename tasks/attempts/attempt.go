@@ -108,8 +108,9 @@ type Outcome struct {
 	// Kept is set when Result is Failed and the attempt has kept new state (tasks.Resumer): the
 	// next attempt resumes from it.
 	Kept bool `json:"kept,omitempty"`
-	// Exited is set when Result is Failed because an external program ended by itself, not by a signal.
-	Exited bool `json:"exited,omitempty"`
+	// Exit is set when Result is Failed because an external program ended by itself, not by a signal: its
+	// message, equal for equal ends.
+	Exit string `json:"exit,omitempty"`
 	// StoreFull is set when Result is StoreAway because the store is full.
 	StoreFull bool `json:"store_full,omitempty"`
 	// Divergent is set when a losing attempt had other digests than the commit: the task is not

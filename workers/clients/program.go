@@ -116,7 +116,7 @@ func (c *program) introduce(ctx context.Context) error {
 		c.description, c.network, err = decodeDescription(result, c.setting.OfImages())
 		return err
 	})
-	if contracts.Exited(err) {
+	if contracts.Exit(err) != "" {
 		return tasks.Permanent(err) // such as for a missing module
 	}
 	if err == nil {

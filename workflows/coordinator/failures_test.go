@@ -254,7 +254,7 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
 	t.Parallel()
 	exit := func(message string) attempts.Outcome {
-		return attempts.Outcome{Result: attempts.Failed, Error: message, Exited: true}
+		return attempts.Outcome{Result: attempts.Failed, Error: message, Exit: message}
 	}
 	signal := attempts.Outcome{Result: attempts.Failed, Error: "killed"}
 	for name, c := range map[string]struct {

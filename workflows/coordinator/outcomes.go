@@ -113,17 +113,10 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	if o.Kept = o.Kept && x.Number < policy.MaxFurther; o.Kept {
 		trouble.Tries = 0
 	}
-	switch {
-	case !o.Exited:
-		trouble.Alike = 0
-	case trouble.Error != o.Error:
-		trouble.Alike = 1
-	default:
-		trouble.Alike++
-	}
-	trouble.Error = o.Error
+	alike := policy.Repeats(trouble.Exit, o.Exit)
+	trouble.Error, trouble.Exit = o.Error, o.Exit
 	t.logTrouble(x, attemptFailed(o))
-	if trouble.Tries >= t.MaxTries || trouble.Alike >= policy.MaxAlike {
+	if trouble.Tries >= t.MaxTries || alike {
 		t.fail(x, fmt.Sprintf("failed %s, the last time on worker %s: %s", readable.Count(trouble.Tries, "time"), o.Worker, o.Error))
 		return
 	}

@@ -386,7 +386,7 @@ type Trouble struct {
 	HandedBack string
 	Deaths     []runs.Death // of workers that ran it
 	Error      string       // of the last attempt that failed
-	Alike      int          // last attempts in a row in which a program ended by itself with this error
+	Exit       string       // message of the program that ended by itself in that attempt, if one did
 	Store      StoreTrouble // whether the store failed the last attempt
 	Until      time.Time    // end of its pause
 }

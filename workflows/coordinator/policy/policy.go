@@ -15,9 +15,6 @@ const (
 	// A fault of a network or a disk is over by the fifth try, half a minute after
 	// the first; a longer one is permanent.
 	MaxTries = 5
-	// MaxAlike is the number of attempts in a row after which a program that ends by itself with the same
-	// message is given up: it would end alike again.
-	MaxAlike = 2
 	// MaxFurther is the number of attempts after which a failed attempt counts as a try
 	// even if it has kept something new: a training that stops every hour and continues
 	// later may last six weeks, but must end some day.
@@ -45,6 +42,10 @@ const (
 // Backoff returns the pause after n failed tries, or after one that came further: 1 s, 2 s, 4 s and so on, at
 // most a minute, so that a fault of some minutes costs little more than its duration.
 func Backoff(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 10), time.Minute) }
+
+// Repeats reports whether a task is given up because an external program ended by itself with one message in
+// two attempts in a row: it would end alike again. An empty message stands for another end.
+func Repeats(before, now string) bool { return now != "" && now == before }
 
 // Deaths counts the deaths of workers with a task: near a memory limit, and others.
 func Deaths(deaths []runs.Death) (memory, other int) {
