@@ -250,7 +250,7 @@ func (r Recipe) holdsAgainst() string {
 	return ""
 }
 
-// Headline is the cost of a training for display: the least proved epsilon, and the epsilon of the
+// Headline is the cost of a training for display: the tightest proved epsilon, and the epsilon of the
 // papers' convention if it differs. Convention is nil if every figure is proved, or if there is no
 // bound.
 type Headline struct {

@@ -37,7 +37,7 @@ func newPlanCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Print the tasks, time and privacy cost of an experiment without running it",
-		Long: `Print the cells of an experiment, the number of tasks to run and of cached tasks, the
+		Long: `Print the settings of an experiment, the number of tasks to run and of cached tasks, the
 privacy cost of trainings with clipped updates, and estimates of arithmetic, transferred
 bytes and time on this machine. An iid cell fills its population when it runs, so its
 epsilon may differ slightly.
@@ -105,7 +105,7 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 		if err != nil {
 			return err
 		}
-		out.Cells = append(out.Cells, plannedCell{c.Name, c.Label, c.Cached, trainingToRun(&p.Cells[i], x, i), c.Groups, report})
+		out.Cells = append(out.Cells, plannedCell{c.Name, c.Label, c.Cached, trainingToRun(&p.Cells[i], x, i), c.Groups, report, sub.Spec.Cells[i].Row})
 	}
 	predicted := newPrediction(ctx, sub, p, x, g.programs(ctx, sub, programs && x.TasksToRun() > 0), measureSpeed())
 	if ctx.Err() != nil {
@@ -267,6 +267,8 @@ type plannedCell struct {
 	Nodes    []forecast.Group `json:"nodes"`
 	// Privacy is the privacy cost; nil without clipping.
 	Privacy *privacy.Report `json:"privacy,omitempty"`
+
+	row *experiment.Row // nil without replicates
 }
 
 // trainingToRun describes the part of cell i's training to run: steps of its chain, and the tail.
@@ -345,9 +347,14 @@ func tasksText(x *forecast.Explanation) string {
 
 // writePlan prints a plan; tasks describes the number of its tasks.
 func (g *global) writePlan(p *plannedRun, tasks string, nodes bool) {
-	for i := range p.Cells {
-		g.writePlannedCell(&p.Cells[i], nodes)
+	if nodes {
+		for i := range p.Cells {
+			g.writePlannedCell(&p.Cells[i])
+		}
+	} else {
+		g.writePlannedRows(p.Cells)
 	}
+	g.writeValidity(p.Cells)
 	g.writePower(p.Power, p.Powerless)
 	for _, f := range p.FalseAlarms {
 		g.printf("%s\n", f)
@@ -378,16 +385,79 @@ func (g *global) writeTime(here *thisMachine) {
 		roughly(*here.Seconds), here.Cores, gpus, 100*here.Busy, here.GFLOPS, here.Kernels, 100*here.Used)
 }
 
-func (g *global) writePlannedCell(c *plannedCell, nodes bool) {
+// writePlannedRows prints a line for each setting: replicates share it, and its privacy cost is that of the first.
+func (g *global) writePlannedRows(cells []plannedCell) {
+	rows := map[string][]*plannedCell{}
+	var order []string
+	for i := range cells {
+		c := &cells[i]
+		name := c.Cell
+		if c.row != nil {
+			name = c.row.Name
+		}
+		if rows[name] == nil {
+			order = append(order, name)
+		}
+		rows[name] = append(rows[name], c)
+	}
+	for _, name := range order {
+		seeds := rows[name]
+		cached := 0
+		for _, c := range seeds {
+			if c.Cached {
+				cached++
+			}
+		}
+		g.writePlanned(name, seeds[0], len(seeds), cached)
+	}
+}
+
+// writePlanned prints a setting, the number of its seeds if it has replicates, and the number that is cached.
+func (g *global) writePlanned(name string, first *plannedCell, seeds, cached int) {
+	label, privacyOf := first.Label, "privacy"
+	if first.row != nil {
+		label = fmt.Sprintf("%s, %s", first.row.Label, readable.Count(seeds, "seed"))
+		privacyOf = "privacy with the first seed"
+	}
 	state := "to run"
-	if c.Cached {
+	switch {
+	case cached == seeds:
 		state = "cached"
+	case cached > 0:
+		state = fmt.Sprintf("%d to run, the rest cached", seeds-cached)
 	}
-	g.printf("%s  %s: %s\n", c.Cell, c.Label, state)
-	if c.Privacy != nil {
-		g.printf("      privacy: %s\n", c.Privacy.Summary())
+	g.printf("%s  %s: %s\n", name, label, state)
+	if first.Privacy != nil {
+		summary := first.Privacy.Summary()
+		if condition := first.Privacy.Validity(); condition != "" { // writeValidity prints it
+			summary = strings.Replace(summary, "; "+condition, "", 1)
+		}
+		g.printf("      %s: %s\n", privacyOf, summary)
 	}
-	if c.Cached || !nodes {
+}
+
+// writeValidity prints each condition of the privacy costs once.
+func (g *global) writeValidity(cells []plannedCell) {
+	var printed []string
+	for _, c := range cells {
+		if c.Privacy == nil {
+			continue
+		}
+		if condition := c.Privacy.Validity(); condition != "" && !slices.Contains(printed, condition) {
+			printed = append(printed, condition)
+			g.printf("privacy: %s\n", condition)
+		}
+	}
+}
+
+// writePlannedCell prints the tasks of a cell.
+func (g *global) writePlannedCell(c *plannedCell) {
+	cached := 0
+	if c.Cached {
+		cached = 1
+	}
+	g.writePlanned(c.Cell, &plannedCell{Label: c.Label, Privacy: c.Privacy}, 1, cached)
+	if c.Cached {
 		return
 	}
 	for _, line := range c.Training {

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
 )
 
@@ -32,6 +35,26 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 		if (&global{stdout: &out}).writeGroups(groups); out.String() != want {
 			t.Errorf("%+v: %q, want %q", groups, &out, want)
 		}
+	}
+}
+
+// A setting has one line for all its seeds, and conditions of the privacy cost stand once.
+func TestAPlanHasALineForEachSetting(t *testing.T) {
+	t.Parallel()
+	clip, free := &experiment.Row{Name: "r01", Label: "clipped"}, &experiment.Row{Name: "r02", Label: "plain"}
+	report := must.Get(privacy.Account(privacy.Recipe{Population: 100, Cohort: 10, Rounds: 5, NoiseMultiplier: 1, Delta: 1e-5, Randomness: privacy.Seeded}))(t)
+	condition := report.Validity()
+	cells := []plannedCell{
+		{Cell: "c1", Label: "clipped, seed 1", row: clip, Privacy: &report, Cached: true}, {Cell: "c2", Label: "plain, seed 1", row: free},
+		{Cell: "c3", Label: "clipped, seed 2", row: clip, Privacy: &report}, {Cell: "c4", Label: "plain, seed 2", row: free},
+	}
+	var out bytes.Buffer
+	g := &global{stdout: &out}
+	g.writePlannedRows(cells)
+	g.writeValidity(cells)
+	want := "r01  clipped, 2 seeds: 1 to run, the rest cached\n      privacy with the first seed: epsilon "
+	if !strings.HasPrefix(out.String(), want) || strings.Count(out.String(), condition) != 1 || !strings.Contains(out.String(), "\nr02  plain, 2 seeds: to run\nprivacy: "+condition+"\n") {
+		t.Errorf("plan:\n%s", &out)
 	}
 }
 
