@@ -69,12 +69,19 @@ func writeList(w io.Writer, list []*status.Run) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RUN\tSTATE\tCELLS\tSUBMITTED\tTIME LEFT\tWAITS FOR")
+	whole := "" // reason of the newest run whose reason is cut
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Run, stateText(s), cellCounts(s), submittedText(s), timeLeft(s), waitsFor(s))
+		waits := waitsFor(s)
+		brief, _, cut := strings.Cut(waits, "; ")
+		if cut && whole == "" {
+			whole = fmt.Sprintf("%s waits: %s\n", s.Run, waits)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Run, stateText(s), cellCounts(s), submittedText(s), timeLeft(s), brief)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprint(w, whole)
 	for _, s := range list {
 		if s.Error != "" {
 			fmt.Fprintf(w, "%s: %s\n", s.Run, readable.Lines(s.Error))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -70,5 +71,18 @@ func TestAStatusTellsNoRoundOfWhichItKnowsNothing(t *testing.T) {
 		if got := cellProgress(c.status); got != c.want {
 			t.Errorf("%s, step %d: %q, want %q", c.status.Phase, c.status.Step, got, c.want)
 		}
+	}
+}
+
+// A list fits a terminal: a reason with its remedy stands below it, of the newest run alone.
+func TestAListHasTheWholeReasonBelow(t *testing.T) {
+	t.Parallel()
+	waiting := func(run string) *status.Run {
+		return &status.Run{Run: run, Waits: []status.Wait{{Reason: status.WaitCoordinator, Detail: "no process works on it; start one"}}}
+	}
+	var out bytes.Buffer
+	must.Do(t, writeList(&out, []*status.Run{waiting("b-2"), waiting("a-1")}))
+	if lines := strings.Split(out.String(), "\n"); len(lines) != 5 || !strings.HasSuffix(lines[2], " no process works on it") || lines[3] != "b-2 waits: no process works on it; start one" {
+		t.Errorf("list:\n%s", &out)
 	}
 }
