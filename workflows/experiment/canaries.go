@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -129,6 +130,39 @@ func (e *Experiment) Phrases() []datasets.Phrase {
 		return nil
 	}
 	return phrases
+}
+
+const designPath = "canaries.design"
+
+// takeDesign removes the design of audits' canaries from the block, and a block without other fields.
+func (d *decoder) takeDesign(e *Experiment) (design canaries.Design) {
+	if e.Canaries == nil || e.Canaries.Design == "" {
+		return ""
+	}
+	design, e.Canaries.Design = e.Canaries.Design, ""
+	for path := range d.present {
+		if path != "canaries" && path != designPath && within(path, "canaries") {
+			return design
+		}
+	}
+	e.Canaries = nil
+	return design
+}
+
+// draws reports whether an audit draws canaries of a design.
+func (e *Experiment) draws(design canaries.Design) bool {
+	return slices.ContainsFunc(e.Audit.Requested(), func(m Method) bool {
+		_, v, ok := fieldAt(reflect.ValueOf(e), "audit."+m.Name+".design")
+		return ok && v.Interface() == any(design)
+	})
+}
+
+// designedBy returns canaries.design for the path of an audit's design that follows from it.
+func (c *checker) designedBy(path string) string {
+	if strings.HasSuffix(path, ".design") && c.present[path] == nil && c.present[designPath] != nil {
+		return designPath
+	}
+	return path
 }
 
 // symbolsAtByteLevel is the default of canaries.words at the byte level: with the smallest alphabet

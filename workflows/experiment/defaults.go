@@ -32,11 +32,12 @@ func (d *decoder) complete(e *Experiment) {
 	if e.Data.Test.Split != "" && d.present["data.test.fraction"] == nil {
 		e.Data.Test.Fraction = numbers.Probability{}
 	}
+	design := d.takeDesign(e)
 	if e.Canaries != nil && d.sound("canaries data") {
 		d.completeCanaries(e.Canaries, &e.Data)
 	}
 	if d.sound(setting) {
-		d.completeAudits(e)
+		d.completeAudits(e, design)
 	}
 	e.Model.complete(d.present["model.units"] != nil)
 	if d := &e.Data; e.Model.Pretrained != "" && d.Level == text.SubwordLevel && d.Tokenizer == "" {

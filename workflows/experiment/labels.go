@@ -83,9 +83,6 @@ func (c *checker) wholeExamples() {
 	}
 	c.refuse([]string{"data.pairs", "data.faults", "data.select", "data.sanitize", "data.disagreement", "data.image.unlabelled", "prepare.classifier", "canaries"}, []string{"data.label"},
 		"is for %s, and the model predicts the %s of %s (data.label); set it to null for this cell", others, c.Data.Label, examples)
-	if c.Training.Central() && c.Training.Privacy != nil {
-		c.fail([]string{"training.privacy", "training.algorithm", "data.label"}, "clips the gradient of every record with sgd, which a %s cannot; use fedavg, or set it to null for this cell", c.Model.Kind)
-	}
 	for _, m := range c.Audit.Requested() {
 		if m.Models != audits.Anything {
 			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, and the model predicts the %s of %s (data.label); set it to null for this cell", m.Models, c.Data.Label, examples)

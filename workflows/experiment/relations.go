@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/models"
@@ -72,7 +73,7 @@ var relations = []relation{
 	{"training.algorithm training.client training.client_command training.server training.rounds", (*checker).optimizers},
 	{"data.validation training.early_stopping training.privacy training.rounds", (*checker).earlyStopping},
 	{"data.validation data.label model.kind training", (*checker).stopAt},
-	{"training.algorithm training.client.gradient_clip", (*checker).privateRecords},
+	{"training.algorithm training.client.gradient_clip model.kind", (*checker).privateRecords},
 	{"training.privacy.noise_multiplier training.privacy.delta", (*checker).delta},
 	{"training.cohort training.privacy", (*checker).privacy},
 	{"training", (*checker).separated},
@@ -98,6 +99,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 // fail reports a contradiction between the fields at paths, at the position of the first. It
 // reports nothing if one of them already has a mistake.
 func (c *checker) fail(paths []string, format string, args ...any) {
+	paths = lists.Map(paths, c.designedBy)
 	if slices.ContainsFunc(paths, c.isBad) {
 		return
 	}
@@ -409,6 +411,9 @@ func (c *checker) privateRecords() {
 	p := c.Training.Privacy
 	if p == nil || !c.Training.Central() {
 		return
+	}
+	if k := c.Model.Kind; k.ForImages() || k.ForLabels() {
+		c.fail([]string{"training.privacy", "training.algorithm", "model.kind"}, "clips the gradient of every record with sgd, which a %s cannot; use fedavg, or set it to null for this cell", k)
 	}
 	if c.Training.Client.GradientClip != nil {
 		c.fail([]string{"training.client.gradient_clip", "training.privacy"},

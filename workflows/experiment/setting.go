@@ -10,6 +10,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
@@ -93,13 +94,17 @@ func (e *Experiment) joining() int {
 }
 
 // completeAudits sets the values of audits that follow from other fields.
-func (d *decoder) completeAudits(e *Experiment) {
+func (d *decoder) completeAudits(e *Experiment, design canaries.Design) {
 	s := e.Setting()
+	s.Design = design
 	given := func(path string) bool { return d.present[path] != nil }
 	for _, m := range e.Audit.Requested() {
 		if c, ok := m.Fields.(audits.Completer); ok {
 			c.Complete(s, given)
 		}
+	}
+	if design != "" && !e.draws(design) {
+		d.fail(d.present[designPath].at, designPath, "is %s, and no audit draws such canaries; expected audit.one_run or audit.many_runs with canaries of texts or images, and no other design of its own", design)
 	}
 }
 

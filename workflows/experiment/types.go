@@ -99,6 +99,11 @@ type Canaries struct {
 	Insertions []int `json:"insertions,omitempty" range:"[1,1000000000]" unit:"examples" also:"copies repetitions inserted" source:"Carlini et al. 2019, section 6.1"`
 	// Canaries of each format that are never inserted: controls.
 	HeldBack int `json:"held_back" default:"10" range:"[0,10000]" unit:"canaries"`
+	// Design of the canaries that audit.one_run and audit.many_runs draw beside this block's, which stay random; a
+	// block of a design alone inserts none. Words: random; rare-words, of the vocabulary's least frequent tenth;
+	// own-word, a rare word repeated, in no other canary; learned, own words exchanged until gradients at the
+	// initial model hardly overlap. Images: mislabelled, with a class other than the record's; random pixels and class.
+	Design canaries.Design `json:"design,omitempty"`
 }
 
 // CanaryFormat is the format of canaries.

@@ -15,12 +15,14 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/onerun"
+	"coalmine/tasks/canaries"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "many_runs",
 	Legend: "Many-run epsilon: lower bound by many trainings, half of which chose the rule, at the confidence stated below; in brackets, the " +
 		"largest bound that they could have found. By trade-off curve: the epsilon proved of the least noise that they refute, and that noise multiplier.",
+	Models:      audits.Anything,
 	Limits:      limits,
 	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Bound},
@@ -64,8 +66,8 @@ type Block struct {
 	CanariesOf onerun.CanariesOf `json:"canaries_of,omitempty"`
 	// Words of a text canary, at most data.sequence; 5 by default.
 	Words int `json:"words,omitempty" range:"[2,1000]" unit:"words (byte level: bytes)"`
-	// Words of a text canary, as in one_run.
-	Design onerun.Design `json:"design,omitempty"`
+	// Design of a canary that is no vector, as in one_run.
+	Design canaries.Design `json:"design,omitempty"`
 	// The delta of the bound, by default training.privacy.delta, which it must equal with noise; 1e-5
 	// without.
 	Delta float64 `json:"delta" range:"(0,1)"`
@@ -82,7 +84,10 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	if !given(path + ".delta") {
 		o.Delta = s.DefaultDelta()
 	}
-	if text := o.CanariesOf == "" || o.CanariesOf == onerun.Text; text && !given(path+".words") {
+	if !o.oneRun().OneRun.Vectors() && !given(path+".design") {
+		o.Design = s.Design
+	}
+	if text := o.CanariesOf == "" || o.CanariesOf == onerun.Text; text && !s.Reading.Level.Scheme().Images && !given(path+".words") {
 		o.Words = defaultWords
 	}
 }

@@ -26,6 +26,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Limits:        limits,
 	Power:         audits.Powered(power),
 	Kinds:         []tasks.Kind{Learned, Coins, Bound, Scored},
+	Models:        audits.Anything,
 	ByScores:      true,
 	ByProgram:     true,
 	OfPrivacy:     true,
@@ -91,10 +92,8 @@ type Block struct {
 	// Words of each canary, at most data.sequence; at the byte level symbols of canaries.alphabet (of the
 	// first format) or, without canaries, any bytes.
 	Words int `json:"words,omitempty" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
-	// Words of a text canary: random over the vocabulary, by default; rare-words, over its least frequent
-	// tenth; own-word, one rare word repeated, which no other canary has; learned, own words exchanged until
-	// the gradients at the initial model hardly overlap.
-	Design Design `json:"design,omitempty"`
+	// Design of a canary that is no vector, by default canaries.design, which describes them; else random.
+	Design canaries.Design `json:"design,omitempty"`
 	// Carrier of a coin: by default text in the data; an update, a vector of the clip norm that a user
 	// sends in every round (fedavg); or a gradient, a vector in place of a record's (sgd, with privacy).
 	// Vectors are orthogonal, replace the last users or records, and exclude words, plain_loss and a
@@ -148,6 +147,12 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	if !given(path + ".delta") {
 		o.Delta = s.DefaultDelta()
 	}
+	if !o.Vectors() && !given(path+".design") {
+		o.Design = s.Design
+	}
+	if o.ofImages(s) && !given(path+".words") {
+		o.Words = 0
+	}
 	part := (o.Canaries + 7) / 8
 	if o.Vectors() {
 		o.completeVectors(given)
@@ -186,10 +191,14 @@ func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
 		fail.If(o.PlainLoss && s.Program != nil, []string{path + ".plain_loss", "training.client_command"}, "does without the untrained model, which a program of training.client_command draws; remove it"),
 		fail.If(o.TradeOff && s.External != nil, []string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it"):
 		return false
+	case fail.If(s.Reading.Label != "", []string{path, "data.label"}, "measures models of words or of images with one class each, and the model predicts the %s of each example (data.label); set it to null for this cell", s.Reading.Label):
+		return false
+	case o.ofImages(s):
+		o.checkImages(s, fail)
 	case !vectors:
-		fail.If(o.Design == LearnedWords && (s.External != nil || s.Program != nil), []string{path + ".design", "training.algorithm", "training.client_command"},
+		fail.If(o.Design == canaries.LearnedWords && (s.External != nil || s.Program != nil), []string{path + ".design", "training.algorithm", "training.client_command"},
 			"is learned, by gradients at the initial model, and a program trains this one; set it to own-word")
-		fail.If(o.Design == LearnedWords && o.Canaries > maxLearned, []string{path + ".canaries", path + ".design"},
+		fail.If(o.Design == canaries.LearnedWords && o.Canaries > maxLearned, []string{path + ".canaries", path + ".design"},
 			"is %d; expected at most %d learned canaries, because each is compared with all others", o.Canaries, maxLearned)
 		o.checkRoom(s, fail)
 	}
@@ -198,14 +207,17 @@ func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
 
 func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	space := o.space(s)
-	if fail.If(o.designed() && !(s.Reading.Level.IsZero() && space.Free()), []string{path + ".design", "data.level", "canaries.alphabet"}, "is %s, which chooses among the words of a vocabulary by their frequency; expected data.level: word, and canaries without an alphabet", o.Design) {
+	if fail.If(o.Design == canaries.Mislabelled, []string{path + ".design", "data.level"}, "is %s, and texts have no label of their own: a model of texts predicts each next word, and random and rare-words draw it independently of the words before; expected one of random, rare-words, own-word and learned, or images (data.level: image)", o.Design) {
+		return
+	}
+	if fail.If(!o.Design.Random() && !(s.Reading.Level.IsZero() && space.Free()), []string{path + ".design", "data.level", "canaries.alphabet"}, "is %s, which chooses among the words of a vocabulary by their frequency; expected data.level: word, and canaries without an alphabet", o.Design) {
 		return
 	}
 	over := fmt.Sprintf("words over a vocabulary of %d", s.Ordinary)
 	if space.Alphabet != "" {
 		over = fmt.Sprintf("symbols over the alphabet %s", space.Alphabet)
 	}
-	room, longest := o.Design.sequences(space, s.Ordinary), s.Reading.Sequence
+	room, longest := o.Design.Sequences(space, s.Ordinary), s.Reading.Sequence
 	fail.If(float64(2*o.Canaries) > room, []string{path + ".canaries", path + ".words", "data.vocabulary.size", "canaries.alphabet"},
 		"is %d; expected at most half of the %.0f sequences of %d %s", o.Canaries, room, o.Words, over)
 	fail.If(o.Words > longest, []string{path + ".words", "data.sequence"}, "is %d; expected at most data.sequence, %d", o.Words, longest)
@@ -251,13 +263,14 @@ func (o *Block) space(s *audits.Setting) canaries.Space {
 	return space
 }
 
-func (o *Block) designed() bool { return o.Design != "" && o.Design != RandomWords }
-
 // coins returns coins that stand for the change of the privacy bound.
 func (o *Block) coins(s *audits.Setting) CoinsParams {
 	p := CoinsParams{Seed: s.Seed, Canaries: o.Canaries, Space: o.space(s), Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
-	if o.designed() {
+	if !o.Design.Random() {
 		p.Design = o.Design
+	}
+	if o.ofImages(s) {
+		p.Words, p.Classes = s.Reading.Sequence, s.Reading.Image.Classes
 	}
 	if s.External != nil { // which claims nothing: a coin is all of a user
 		p.Unit = UserUnit
@@ -282,7 +295,7 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 	}
 	params := f.OneRun.coins(b.Setting())
 	inputs := []tasks.Input{{Name: PopulationInput, Key: b.Population()}, {Name: ShardsInput, Key: b.Shards()}, {Name: population.PartsInput, Key: b.Parts()}}
-	if params.Design == LearnedWords {
+	if params.Design == canaries.LearnedWords {
 		learned := b.Node(Learned, "learned canaries of the one-run audit", LearnedParams{Seed: params.Seed, Canaries: params.Canaries, Space: params.Space, Passes: learnedPasses},
 			append(inputs, tasks.Input{Name: InitialInput, Key: b.Initial()})...)
 		inputs = append(inputs, tasks.Input{Name: LearnedInput, Key: learned})
@@ -324,9 +337,12 @@ func (f *Fields) joined(b audits.Builder) []tasks.Input {
 }
 
 // States implements audits.Scorer: the canaries under two models; vectors are scored by the training.
-func (f *Fields) States(*audits.Setting) float64 {
+func (f *Fields) States(s *audits.Setting) float64 {
+	if f.OneRun.ofImages(s) {
+		return 2 * float64(f.OneRun.Canaries) // an image has one target
+	}
 	states := 2 * float64(f.OneRun.Canaries*f.OneRun.Words)
-	if f.OneRun.Design == LearnedWords { // a gradient of all words for each proposal
+	if f.OneRun.Design == canaries.LearnedWords { // a gradient of all words for each proposal
 		states += float64(states * gradientCost / 2 * float64(1+learnedPasses*(widerProposals+f.OneRun.Words)))
 	}
 	return states

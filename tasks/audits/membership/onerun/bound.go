@@ -75,7 +75,7 @@ const (
 const OutcomeBlob = "one-run"
 
 const (
-	// ScoreLossDifference is the canary's log-perplexity under the initial model minus that under the trained
+	// ScoreLossDifference is the canary's log-perplexity (of an image the loss of its label) under the initial model minus that under the trained
 	// one, ScorePlainLoss the negative of the latter.
 	ScoreLossDifference = "loss-difference"
 	ScorePlainLoss      = "plain-loss"
@@ -263,6 +263,14 @@ const sequenceBlock = 192
 
 // ownCosts scores by the checkpoint of an input.
 func ownCosts(ctx context.Context, t *tasks.Task, input string, sequences [][]int32) ([]float64, error) {
+	model, err := checkpoints.Read(ctx, t, input)
+	if err != nil {
+		return nil, err
+	}
+	if network, ok := model.Network.(models.Classifying); ok {
+		costs, err := labelCosts(ctx, network.NewClassifier(model.Params), lists.Map(sequences, framed))
+		return costs, tasks.Permanent(err)
+	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, input)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
 	"coalmine/tasks"
@@ -31,7 +32,7 @@ import (
 // depend neither on the coins nor on the length of the canaries.
 //
 // Params: CoinsParams. Inputs: "population": datasets/partition; "shards": where
-// its stream is; "parts": datasets/encode; for LearnedWords "learned": Learned. Metrics and blobs are those of
+// its stream is; "parts": datasets/encode; for canaries.LearnedWords "learned": Learned. Metrics and blobs are those of
 // datasets/partition, the canaries of the audit after the existing ones, and
 //
 //	units  JSON array of audits.Unit: the coins, which the audit reads and no training
@@ -53,8 +54,10 @@ type CoinsParams struct {
 	Canaries int `json:"canaries"`
 	// Space has no canaries longer than the population's sequences.
 	canaries.Space
-	// Design is RareWords, OwnWord or LearnedWords for a space without an alphabet, or empty.
-	Design Design `json:"design,omitempty"`
+	// Design is empty, of words (for a space without an alphabet), or canaries.Mislabelled.
+	Design canaries.Design `json:"design,omitempty"`
+	// Classes is the number of classes of images, 0 for texts. Space.Words is then the length of an example.
+	Classes int `json:"classes,omitempty"`
 	// Unit is UserUnit or RecordUnit.
 	Unit string `json:"unit"`
 	// Neighbouring is the relation between heads and tails; for records it is privacy.ReplaceOne.
@@ -73,6 +76,8 @@ func (p *CoinsParams) check() error {
 		return fmt.Errorf("unit %q; expected %q or %q", p.Unit, UserUnit, RecordUnit)
 	case !slices.Contains(relations, p.Neighbouring):
 		return fmt.Errorf("neighbouring %q; expected %q, %q or %q", p.Neighbouring, relations[0], relations[1], relations[2])
+	case p.Classes == 1 || p.Classes > 0 && !p.Design.Random() && p.Design != canaries.Mislabelled:
+		return fmt.Errorf("canaries %q of images of %d classes; expected random or mislabelled ones of at least 2 classes", p.Design, p.Classes)
 	case p.Unit == RecordUnit && p.Neighbouring != privacy.ReplaceOne:
 		return fmt.Errorf("records are audited under %s alone; got %s", privacy.ReplaceOne, p.Neighbouring)
 	}
@@ -92,13 +97,13 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 		return err
 	}
 	d := design{params: p, population: pop, first: len(list)}
-	if p.Design == LearnedWords {
+	if p.Design == canaries.LearnedWords {
 		if err := t.InputJSON(ctx, LearnedInput, population.CanariesBlob, &d.learned); err != nil {
 			return err
 		}
 	}
-	if err := d.draw(vocabulary); err != nil {
-		return tasks.Permanent(err)
+	if err := d.draw(ctx, vocabulary); err != nil {
+		return err
 	}
 	if err := d.layOut(ctx); err != nil {
 		return err
@@ -127,42 +132,68 @@ type design struct {
 	overlay    population.Overlay
 }
 
-func (d *design) draw(v *text.Vocabulary) error {
+func (d *design) draw(ctx context.Context, v *text.Vocabulary) error {
+	if err := d.place(); err != nil {
+		return tasks.Permanent(err)
+	}
+	drawn, err := d.drawing(ctx, v)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	for i, u := range d.units {
+		c, err := drawn(i)
+		if err != nil {
+			return err
+		}
+		c.Number = u.Canary
+		d.canaries = append(d.canaries, population.Placement{Canary: c})
+	}
+	return nil
+}
+
+// place draws the units and their coins.
+func (d *design) place() error {
 	p := d.params
-	if err := p.Space.Check(v.Ordinary()); err != nil {
-		return err
-	}
-	if longest := d.population.Index().Sequence; p.Words > longest {
-		return fmt.Errorf("canaries of %d words; expected at most %d, where sequences are cut", p.Words, longest)
-	}
-	choices := p.Choices(v.Ordinary())
-	if room := p.Design.sequences(p.Space, v.Ordinary()); float64(2*p.Canaries) > room {
-		return fmt.Errorf("%d different canaries of %d out of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries, p.Words, len(choices[0]), room)
-	}
 	users, err := d.carriers()
 	if err != nil {
 		return err
 	}
-	words, coins := seeds.Stream(p.Seed, seeds.OneRunCanaries), seeds.Stream(p.Seed, seeds.OneRunCoins)
-	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
-	seen := map[string]bool{}
-	for i := range p.Canaries {
-		c := population.Canary{Number: d.first + i}
-		if p.Design == LearnedWords {
-			c.Tokens = d.learned[i]
-		} else {
-			c.Tokens = p.DrawDistinct(words, p.Design.choices(choices, i), seen)
-		}
-		for _, w := range c.Tokens {
-			c.Words = append(c.Words, v.Words[w])
-		}
-		u := audits.Unit{Canary: c.Number, User: users[i], Example: -1, Included: coins.Uint64()&1 == 1}
+	coins, places := seeds.Stream(p.Seed, seeds.OneRunCoins), seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
+	for i, user := range users {
+		u := audits.Unit{Canary: d.first + i, User: user, Example: -1, Included: coins.Uint64()&1 == 1}
 		if p.Unit == RecordUnit {
-			u.Example = places.IntN(d.population.Examples(u.User))
+			u.Example = places.IntN(d.population.Examples(user))
 		}
-		d.canaries, d.units = append(d.canaries, population.Placement{Canary: c}), append(d.units, u)
+		d.units = append(d.units, u)
 	}
 	return nil
+}
+
+// drawing returns a function that draws the canary of each unit, in order.
+func (d *design) drawing(ctx context.Context, v *text.Vocabulary) (func(unit int) (population.Canary, error), error) {
+	p, rng := d.params, seeds.Stream(d.params.Seed, seeds.OneRunCanaries)
+	if longest := d.population.Index().Sequence; p.Words > longest {
+		return nil, fmt.Errorf("canaries of %d words; expected at most %d, where sequences are cut", p.Words, longest)
+	}
+	if p.Classes > 0 {
+		return func(unit int) (population.Canary, error) { return d.image(ctx, d.units[unit], rng) }, nil
+	}
+	if err := p.Space.Check(v.Ordinary()); err != nil {
+		return nil, err
+	}
+	choices, seen := p.Choices(v.Ordinary()), map[string]bool{}
+	if room := p.Design.Sequences(p.Space, v.Ordinary()); float64(2*p.Canaries) > room {
+		return nil, fmt.Errorf("%d different canaries of %d out of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries, p.Words, len(choices[0]), room)
+	}
+	return func(unit int) (c population.Canary, err error) {
+		if p.Design == canaries.LearnedWords {
+			c.Tokens = d.learned[unit]
+		} else {
+			c.Tokens = p.DrawDistinct(rng, p.Design.Choose(choices, unit), seen)
+		}
+		c.Words = lists.Map(c.Tokens, func(w int32) string { return v.Words[w] })
+		return c, nil
+	}, nil
 }
 
 // carriers draws the users of the units from those without a canary.

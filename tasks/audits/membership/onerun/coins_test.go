@@ -317,5 +317,5 @@ func TestGoldenCoins(t *testing.T) {
 	for _, p := range []CoinsParams{replaceUsers(12), remove, record} {
 		nodes = append(nodes, b.run(p).node)
 	}
-	taskstest.Golden(t, nodes...)
+	taskstest.Golden(t, append(nodes, imageNodes(t)...)...)
 }

@@ -20,7 +20,7 @@ import (
 // Learned exchanges words of canaries until their gradients at the initial model hardly overlap. The change
 // of the model along a canary's gradient shows the canary. Gradients of others hide it, each by the square of its
 // cosine with the canary's. The task lowers the sum of these squares over all
-// pairs of canaries, and over canaries and users, by greedy exchange: from own words (OwnWord), in each pass and
+// pairs of canaries, and over canaries and users, by greedy exchange: from own words (canaries.OwnWord), in each pass and
 // for each canary a random word is proposed for all places, another for every second and one for each place, and
 // taken if the sum falls.
 //
@@ -148,7 +148,7 @@ func (l *learning) begin(ordinary, longest int) error {
 	}
 	l.choices, l.longest = p.Choices(ordinary), longest
 	for i := range p.Canaries {
-		tokens := p.DrawDistinct(l.words, OwnWord.choices(l.choices, i), l.seen)
+		tokens := p.DrawDistinct(l.words, canaries.OwnWord.Choose(l.choices, i), l.seen)
 		sketch, err := l.sketchOf(i, tokens)
 		if err != nil {
 			return err

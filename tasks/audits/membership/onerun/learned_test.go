@@ -95,7 +95,7 @@ func TestCoinsInsertLearnedCanaries(t *testing.T) {
 	_, node, err := b.learn(fewLearned(12))
 	must.Do(t, err)
 	p := replaceUsers(12)
-	p.Design = LearnedWords
+	p.Design = canaries.LearnedWords
 	coins := must.Get(b.Try(Coins, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts),
 		taskstest.In(population.PartsInput, b.parts), taskstest.In(LearnedInput, node)))(t)
 	var learned [][]int32

@@ -76,7 +76,7 @@ func (o *Block) completeVectors(given func(path string) bool) {
 	if !given(path + ".words") {
 		o.Words = 0
 	}
-	if o.Design == RandomWords {
+	if o.Design == canaries.RandomWords {
 		o.Design = ""
 	}
 	o.Statistic = cmp.Or(o.Statistic, AllIterates)

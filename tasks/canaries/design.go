@@ -1,13 +1,11 @@
-package onerun
+package canaries
 
 import (
 	"math"
 	"slices"
-
-	"coalmine/tasks/canaries"
 )
 
-// Design is a choice of the words of a text canary.
+// Design is a way to choose canaries that a model of a leaking training reveals well.
 type Design string
 
 // Designs. The empty Design is RandomWords.
@@ -19,34 +17,39 @@ const (
 	// OwnWord repeats one of the least frequent words, unique to the canary: the gradients of canaries are
 	// orthogonal in the rows of their words.
 	OwnWord Design = "own-word"
-	// LearnedWords are OwnWord, exchanged by Learned.
+	// LearnedWords are OwnWord, exchanged until their gradients hardly overlap.
 	LearnedWords Design = "learned"
+	// Mislabelled is an image of the data with a class other than its own.
+	Mislabelled Design = "mislabelled"
 )
 
 func (Design) Choices() []string {
-	return []string{string(RandomWords), string(RareWords), string(OwnWord), string(LearnedWords)}
+	return []string{string(RandomWords), string(RareWords), string(OwnWord), string(LearnedWords), string(Mislabelled)}
 }
 
 // One word in rareShare is rare.
 const rareShare = 10
 
+// Random reports whether canaries are random.
+func (d Design) Random() bool { return d == "" || d == RandomWords }
+
 func rare(words int) int { return (words + rareShare - 1) / rareShare }
 
-// sequences returns the number of canaries of a space over a vocabulary, all of which may be used. For OwnWord and
+// Sequences returns the number of canaries of a space over a vocabulary, all of which may be used. For OwnWord and
 // LearnedWords it is twice the number of words.
-func (d Design) sequences(space canaries.Space, ordinary int) float64 {
+func (d Design) Sequences(space Space, ordinary int) float64 {
 	switch d {
 	case RareWords:
 		return math.Pow(float64(rare(ordinary)), float64(space.Words))
 	case OwnWord, LearnedWords:
 		return 2 * float64(ordinary)
-	case RandomWords:
+	case RandomWords, Mislabelled:
 	}
 	return space.Sequences(ordinary, 0)
 }
 
-// choices returns the possible tokens of a canary. Tokens ascend from the most frequent word.
-func (d Design) choices(all [][]int32, canary int) [][]int32 {
+// Choose returns the possible tokens of a canary, of those of its space. Tokens ascend from the most frequent word.
+func (d Design) Choose(all [][]int32, canary int) [][]int32 {
 	out := slices.Clone(all)
 	for i, words := range out {
 		switch n := len(words); d {
@@ -54,7 +57,7 @@ func (d Design) choices(all [][]int32, canary int) [][]int32 {
 			out[i] = words[n-rare(n):]
 		case OwnWord:
 			out[i] = words[n-1-canary : n-canary]
-		case RandomWords, LearnedWords:
+		case RandomWords, LearnedWords, Mislabelled:
 		}
 	}
 	return out
