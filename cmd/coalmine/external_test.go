@@ -376,6 +376,21 @@ func TestProgramsThatStepAreChecked(t *testing.T) {
 	}
 }
 
+// Without a step a training is told how to check the other way to serve audit.neighbours.
+func TestATrainingWithoutAStepIsToldWhatItLacks(t *testing.T) {
+	t.Parallel()
+	code := t.TempDir()
+	writeFile(t, filepath.Join(code, "train.sh"), `echo weights > out/model; echo '{"model":"out/model"}' > out/result.json`)
+	for replays, want := range map[string]string{
+		"0":  "names no step, so audit.neighbours asks the training itself to replay steps: check that with --replays 20, or name a step",
+		"20": "names no step, and it has left no out/replay.json: it lacks a step that can be replayed",
+	} {
+		if out, _ := checkTrain(t, "--command", "sh train.sh", "--code", code, "--replays", replays); !strings.Contains(out, want) {
+			t.Errorf("--replays %s: it prints\n%s\nwant %q", replays, out, want)
+		}
+	}
+}
+
 func checkTrain(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	status, out, messages := coalmine(t, append([]string{"contract", "check", "train"}, args...)...)

@@ -95,7 +95,7 @@ func (x *training) checkReplay(r *Result) error {
 	}
 	var contents [2][]byte
 	for i, name := range []string{replayFile, replayTensors} {
-		missing := fmt.Sprintf("its job has replay, for audit.neighbours, and its %s names no step, and it has left no %s: it lacks a step that can be replayed", resultFile, name)
+		missing := fmt.Sprintf("its job has replay, for audit.neighbours, and its %s names no step, and it has left no %s: it lacks a step that can be replayed; expected one of them, such as the methods steps, sample and step of coalmine.steps", resultFile, name)
 		var err error
 		if contents[i], err = x.read(name, maxFile, TellsOfReplays, missing); err != nil {
 			return err

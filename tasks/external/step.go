@@ -286,13 +286,21 @@ const maxSampled = 50
 // steps checks the step command of the training.
 func (x *trial) steps(ctx context.Context, r *Result) error {
 	if r.Step == "" {
-		return contracts.Skip("its %s names no step: audit.neighbours then takes the steps that the training itself replays", resultFile)
+		return x.withoutStep()
 	}
 	s, err := startStepper(ctx, x.training, r)
 	if err != nil {
 		return err
 	}
 	return errors.Join(s.conforms(ctx, x.params.Seed), s.Close())
+}
+
+// withoutStep describes what audit.neighbours can do with a training that names no step.
+func (x *trial) withoutStep() error {
+	if x.params.Replay == nil {
+		return contracts.Skip("its %s names no step, so audit.neighbours asks the training itself to replay steps: check that with --replays 20, or name a step, which is checked here", resultFile)
+	}
+	return contracts.Skip("its %s names no step; the %s that the training itself has replayed, as audit.neighbours asks for, were read", resultFile, readable.Count(x.params.Replay.Repeats, "step"))
 }
 
 // conforms repeats a request, with and without noise, and with another seed.

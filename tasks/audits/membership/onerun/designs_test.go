@@ -65,6 +65,22 @@ func TestUsersCarryMislabelledImages(t *testing.T) {
 	}
 }
 
+// Vectors are sent in trainings of any model: a little noise hides few, much of it all. A right claim is refuted with a
+// probability of at most 5%; the seed is fixed.
+func TestVectorsAreAuditedInTrainingsOfImages(t *testing.T) {
+	t.Parallel()
+	sets := []string{"training={algorithm: fedavg, rounds: 3, cohort: 60, chunks: 1, sampling: poisson}", "canaries=null", "audit.one_run={canaries: 70, canaries_of: update}"}
+	noise := func(z string) *onerun.Outcome {
+		return digits(t, append(sets, "training.privacy={clip: 0.1, noise_multiplier: "+z+", delta: 1e-5}")...)
+	}
+	if v := noise("0.05"); v.Correct < (v.KPlus+v.KMinus)*8/10 || v.Score != onerun.ScoreLikelihood {
+		t.Errorf("with little noise %d of %d guesses are right by %s", v.Correct, v.KPlus+v.KMinus, v.Score)
+	}
+	if v := noise("40"); v.EpsilonLower != 0 || v.TradeOff.Refuted {
+		t.Errorf("with much noise %+v, %+v", v, v.TradeOff)
+	}
+}
+
 func TestTheDesignOfTheCanariesBlockIsThatOfAudits(t *testing.T) {
 	t.Parallel()
 	cell := func(sets ...string) *experiment.Experiment {
