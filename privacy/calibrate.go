@@ -18,31 +18,76 @@ const (
 // multiplier and delta. With adaptive clipping the result is the total, which must leave
 // room for the count noise.
 func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
+	return NewCalibration(recipe, budget.Delta).Noise(budget.Epsilon)
+}
+
+// Calibration calibrates the noise of one recipe to several epsilons at one delta. It remembers what noise costs, so
+// that later ones take less time.
+type Calibration struct {
+	recipe Recipe
+	delta  float64
+	known  map[int]float64 // epsilon by the number of the noise multiplier
+}
+
+// NewCalibration returns a calibration that knows no epsilon.
+func NewCalibration(recipe Recipe, delta float64) *Calibration {
+	return &Calibration{recipe, delta, map[int]float64{}}
+}
+
+// Noise returns what CalibrateNoise does.
+func (c *Calibration) Noise(epsilon float64) (float64, error) {
+	recipe, budget := c.recipe, Budget{Epsilon: epsilon, Delta: c.delta}
 	recipe.NoiseMultiplier, recipe.Delta = 0, budget.Delta
 	if err := validateBoth(recipe, budget); err != nil {
 		return 0, err
 	}
 	adaptive := recipe.ClipQuantile
 	recipe.ClipQuantile = nil // epsilon depends on the total, not on its division
-	excess := func(place int) float64 { return budget.excess(recipe.withNoise(noiseAt(place))) }
-	decade := 0
-	for ; excess((decade-minDecade)*placesOfDecade) > 0; decade++ {
-		if decade == maxDecade {
-			return 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with %d rounds%s, whatever the noise: "+
-				"allow a larger epsilon or delta", budget.Epsilon, budget.Delta, recipe.Rounds, recipe.conversionAsked())
+	excess := func(place int) float64 {
+		if _, known := c.known[place]; !known {
+			c.known[place] = costOf(recipe.withNoise(noiseAt(place)))
 		}
+		return budget.logExcess(c.known[place])
 	}
-	for decade > minDecade && excess((decade-1-minDecade)*placesOfDecade) <= 0 {
-		decade--
+	over, within, err := c.around(recipe, budget, excess)
+	if err != nil {
+		return 0, err
 	}
-	within := (decade - minDecade) * placesOfDecade
-	z := noiseAt(firstWithin(max(within-placesOfDecade, -1), within, excess))
+	z := noiseAt(firstWithin(over, within, excess))
 	if adaptive != nil {
 		if _, err := adaptive.UpdateNoise(z); err != nil {
 			return 0, err
 		}
 	}
 	return z, nil
+}
+
+// around returns numbers of noise multipliers over and within the budget: the closest known ones, or else the ends
+// of a decade.
+func (c *Calibration) around(recipe Recipe, budget Budget, excess func(place int) float64) (over, within int, err error) {
+	over, within = -1, math.MaxInt
+	for place, epsilon := range c.known {
+		if budget.logExcess(epsilon) > 0 {
+			over = max(over, place)
+		} else {
+			within = min(within, place)
+		}
+	}
+	if 0 <= over && over < within && within < math.MaxInt {
+		return over, within, nil
+	}
+	decade := 0
+	for ; excess((decade-minDecade)*placesOfDecade) > 0; decade++ {
+		if decade == maxDecade {
+			return 0, 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with %d rounds%s, whatever the noise: "+
+				"allow a larger epsilon or delta", budget.Epsilon, budget.Delta, recipe.Rounds, recipe.conversionAsked())
+		}
+	}
+	for decade > minDecade && excess((decade-1-minDecade)*placesOfDecade) <= 0 {
+		decade--
+	}
+	within = (decade - minDecade) * placesOfDecade
+	return max(within-placesOfDecade, -1), within, nil
 }
 
 // conversionAsked names the conversion if the proof depends on it.
@@ -188,10 +233,13 @@ func (r Recipe) withNoise(z float64) Recipe {
 }
 
 // excess returns the log of a valid recipe's cost over the budget's epsilon.
-func (b Budget) excess(recipe Recipe) float64 {
+func (b Budget) excess(recipe Recipe) float64 { return b.logExcess(costOf(recipe)) }
+
+// costOf returns the epsilon of a valid recipe at its delta, infinite if it has none.
+func costOf(recipe Recipe) float64 {
 	meter, err := NewMeter(recipe)
 	if err != nil {
 		return math.Inf(1)
 	}
-	return b.logExcess(meter.limited(recipe.Rounds, b.Delta))
+	return meter.limited(recipe.Rounds, recipe.Delta)
 }

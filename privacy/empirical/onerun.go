@@ -24,7 +24,6 @@
 package empirical
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -67,24 +66,16 @@ const (
 // guessOut units with the lowest. Units of equal score are ranked by their index, which
 // must not depend on the coins. A NaN score ranks lowest.
 func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
-	if guessIn < 0 || guessOut < 0 || guessIn+guessOut > len(scores) {
-		return nil, fmt.Errorf("one-run audit that guesses %d in and %d out of %d units: expected both 0 or more, together at most %d",
-			guessIn, guessOut, len(scores), len(scores))
+	in, out, err := guessed(scores, guessIn, guessOut)
+	if err != nil {
+		return nil, err
 	}
-	if i := slices.IndexFunc(scores, math.IsNaN); i >= 0 {
-		return nil, fmt.Errorf("the score of unit %d of the one-run audit is NaN; expected a number: a model of the two has diverged", i)
-	}
-	ranked := make([]int, len(scores))
-	for i := range ranked {
-		ranked[i] = i
-	}
-	slices.SortFunc(ranked, func(a, b int) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), a-b) })
 	answers := slices.Repeat([]Answer{Abstained}, len(scores))
-	for _, unit := range ranked[:guessIn] {
-		answers[unit] = In
+	for _, unit := range in {
+		answers[unit.index] = In
 	}
-	for _, unit := range ranked[len(ranked)-guessOut:] {
-		answers[unit] = Out
+	for _, unit := range out {
+		answers[unit.index] = Out
 	}
 	return answers, nil
 }
@@ -94,17 +85,95 @@ func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, e
 	if len(included) != len(scores) {
 		return Outcome{}, fmt.Errorf("one-run audit with %d coins and %d scores: expected as many of one as of the other", len(included), len(scores))
 	}
-	answers, err := Answers(scores, guessIn, guessOut)
+	in, out, err := guessed(scores, guessIn, guessOut)
 	if err != nil {
 		return Outcome{}, err
 	}
 	outcome := Outcome{Units: len(scores), Guesses: guessIn + guessOut}
-	for unit, answer := range answers {
-		if answer == In && included[unit] || answer == Out && !included[unit] {
+	for _, unit := range in {
+		if included[unit.index] {
+			outcome.Correct++
+		}
+	}
+	for _, unit := range out {
+		if !included[unit.index] {
 			outcome.Correct++
 		}
 	}
 	return outcome, outcome.Validate()
+}
+
+// scored is a unit by its index and score.
+type scored struct {
+	score float64
+	index int
+}
+
+// before reports whether a ranks before b: units are ranked from the highest score to the lowest, by index if equal.
+func (a scored) before(b scored) bool {
+	return a.score > b.score || a.score == b.score && a.index < b.index
+}
+
+func rank(a, b scored) int {
+	switch {
+	case a.before(b):
+		return -1
+	case b.before(a):
+		return 1
+	}
+	return 0
+}
+
+// guessed returns the units that are guessed in and out, each in any order.
+func guessed(scores []float64, guessIn, guessOut int) (in, out []scored, err error) {
+	if guessIn < 0 || guessOut < 0 || guessIn+guessOut > len(scores) {
+		return nil, nil, fmt.Errorf("one-run audit that guesses %d in and %d out of %d units: expected both 0 or more, together at most %d",
+			guessIn, guessOut, len(scores), len(scores))
+	}
+	units := make([]scored, len(scores))
+	for i, score := range scores {
+		if math.IsNaN(score) {
+			return nil, nil, fmt.Errorf("the score of unit %d of the one-run audit is NaN; expected a number: a model of the two has diverged", i)
+		}
+		units[i] = scored{score, i}
+	}
+	selectFirst(units, guessIn)
+	rest := units[guessIn:]
+	selectFirst(rest, len(rest)-guessOut)
+	return units[:guessIn], rest[len(rest)-guessOut:], nil
+}
+
+// selectFirst moves the first n units by rank to the front (Hoare's quickselect, with the middle one of three units
+// as the pivot).
+func selectFirst(units []scored, n int) {
+	for len(units) > 16 && 0 < n && n < len(units) {
+		three := []scored{units[0], units[len(units)/2], units[len(units)-1]}
+		slices.SortFunc(three, rank)
+		pivot, low, high := three[1], 0, len(units)-1
+		for low <= high {
+			for units[low].before(pivot) {
+				low++
+			}
+			for pivot.before(units[high]) {
+				high--
+			}
+			if low <= high {
+				units[low], units[high] = units[high], units[low]
+				low, high = low+1, high-1
+			}
+		}
+		switch { // units up to high rank first, units from low on last
+		case n <= high:
+			units = units[:high+1]
+		case n >= low:
+			units, n = units[low:], n-low
+		default:
+			return
+		}
+	}
+	if 0 < n && n < len(units) {
+		slices.SortFunc(units, rank)
+	}
 }
 
 // Bound is a lower bound on epsilon that holds with a confidence.

@@ -1,8 +1,10 @@
 package empirical_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +114,40 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 	} {
 		if call() == nil {
 			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// Scores of few values are equal for many units.
+func TestTheGuessesAreThoseOfAWholeRanking(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 3))
+	for n := range 300 {
+		scores := make([]float64, n)
+		for i := range scores {
+			scores[i] = float64(rng.IntN(1 + n/(1+rng.IntN(4))))
+		}
+		in := rng.IntN(n + 1)
+		out := rng.IntN(n + 1 - in)
+		answers, err := empirical.Answers(scores, in, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := make([]int, n)
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+		for place, unit := range order {
+			want := empirical.Abstained
+			if place < in {
+				want = empirical.In
+			} else if place >= n-out {
+				want = empirical.Out
+			}
+			if answers[unit] != want {
+				t.Fatalf("%d in and %d out of %v: unit %d is guessed %s, want %s", in, out, scores, unit, answers[unit], want)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package audits
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -23,6 +24,9 @@ type Statement struct {
 	None string
 	// Power is the probability of a find.
 	Power func(Question) float64
+	// Of has the facts besides the numbers that power depends on: statements of one audit with equal facts have
+	// equal power. nil stands for the audit's fields and the whole setting.
+	Of any
 	// Nothing reports whether an outcome has found nothing.
 	Nothing func(Outcome) bool
 }
@@ -79,6 +83,9 @@ type Question struct {
 	Leak  float64
 	// Limit makes a number above it the find; nil selects the statement's own find.
 	Limit *float64
+	// Enough, if set, is all that is asked of the power: the answer may be another power with the same value. It
+	// does not turn from true to false as the power grows.
+	Enough func(power float64) bool
 }
 
 // LimitOr returns the limit of the question, or limit if nil.
@@ -98,16 +105,50 @@ const Trials = 400
 // Simulated is the share of a number of simulated audits that find a leak. draw returns a function that draws
 // the evidence of one; found judges it by the limit of the question, or without one by limit.
 func Simulated[E any](trials int, limit float64, draw func(sizes []int, leak float64) func(*rand.Rand) E, found func(sizes []int, limit float64) func(E) bool) func(Question) float64 {
-	var drawn []E
-	var sizes []int
-	var leak float64
+	return NewSimulation(trials, draw).Power(limit, found)
+}
+
+// Simulation draws the evidence of simulated audits once for all statements about it.
+type Simulation[E any] struct {
+	trials int
+	draw   func(sizes []int, leak float64) func(*rand.Rand) E
+	drawn  map[string]*evidence[E] // by sizes and leak
+}
+
+// evidence is that of the first audits.
+type evidence[E any] struct {
+	one  func(*rand.Rand) E
+	list []E
+}
+
+// NewSimulation returns a simulation that has drawn nothing.
+func NewSimulation[E any](trials int, draw func(sizes []int, leak float64) func(*rand.Rand) E) *Simulation[E] {
+	return &Simulation[E]{trials, draw, map[string]*evidence[E]{}}
+}
+
+// Power is documented at Simulated. A question with Enough needs only as many audits as decide it.
+func (s *Simulation[E]) Power(limit float64, found func(sizes []int, limit float64) func(E) bool) func(Question) float64 {
 	return func(q Question) float64 {
-		if drawn == nil || !slices.Equal(sizes, q.Sizes) || leak != q.Leak {
-			sizes, leak = slices.Clone(q.Sizes), q.Leak
-			one := draw(sizes, leak)
-			drawn = lists.Make(trials, func(i int) E { return one(rand.New(rand.NewPCG(simulation, uint64(i)))) })
+		key := fmt.Sprint(q.Sizes, q.Leak)
+		e := s.drawn[key]
+		if e == nil {
+			e = &evidence[E]{one: s.draw(slices.Clone(q.Sizes), q.Leak)}
+			s.drawn[key] = e
 		}
-		return float64(lists.Count(drawn, found(sizes, q.LimitOr(limit)))) / float64(trials)
+		finds, hits := found(q.Sizes, q.LimitOr(limit)), 0
+		share := func(hits int) float64 { return float64(hits) / float64(s.trials) }
+		for i := range s.trials {
+			if q.Enough != nil && q.Enough(share(hits)) == q.Enough(share(hits+s.trials-i)) {
+				break
+			}
+			if i == len(e.list) {
+				e.list = append(e.list, e.one(rand.New(rand.NewPCG(simulation, uint64(i)))))
+			}
+			if finds(e.list[i]) {
+				hits++
+			}
+		}
+		return share(hits)
 	}
 }
 

@@ -50,6 +50,12 @@ func (s *Statement) PowerAt(sizes []int, leak float64) float64 {
 	return s.Power(audits.Question{Sizes: sizes, Leak: leak, Limit: s.Allowed})
 }
 
+// Reaches reports whether the power at some sizes is at least enough.
+func (s *Statement) Reaches(enough float64, sizes []int, leak float64) bool {
+	has := func(power float64) bool { return power >= enough }
+	return has(s.Power(audits.Question{Sizes: sizes, Leak: leak, Limit: s.Allowed, Enough: has}))
+}
+
 // Statements returns the statements of a cell's audits with a computable power. found may be nil; it returns
 // the outcome of the audit at an index of the list, whose numbers replace the planned ones.
 func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statement) {
@@ -154,11 +160,14 @@ func (s *Spec) rows() (rows [][]*Cell) {
 
 // Identity differs for statements with different power: it consists of their numbers and fields, and of the
 // cell's vocabulary, parameters, tensors, canaries, training and numbers of users and examples. The noise of a
-// limit follows from the training.
+// limit follows from the training. A statement that names its facts (Of) needs no others.
 func (s *Statement) Identity() string {
 	facts := []any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.TrainedTensors, s.setting.Canaries, s.setting.Training}
 	if d := s.setting.Data; d != nil {
 		facts = append(facts, d.Users, d.Examples)
+	}
+	if s.Of != nil {
+		facts = []any{s.Of}
 	}
 	text, err := json.Marshal(facts)
 	if err != nil { // impossible for fields of an experiment file
@@ -172,9 +181,13 @@ func (s *Statement) addSeeds(seeds int) {
 	last, one := len(s.Sizes), s.Power
 	s.Sizes = append(slices.Clone(s.Sizes), audits.FieldSize("grid.replicates", "seed", seeds))
 	s.Power = func(q audits.Question) float64 {
-		n := q.Sizes[last]
+		n := float64(q.Sizes[last])
+		some := func(power float64) float64 { return -math.Expm1(n * math.Log1p(-power)) }
+		if enough := q.Enough; enough != nil {
+			q.Enough = func(power float64) bool { return enough(some(power)) }
+		}
 		q.Sizes = q.Sizes[:last]
-		return -math.Expm1(float64(n) * math.Log1p(-one(q)))
+		return some(one(q))
 	}
 }
 

@@ -157,17 +157,17 @@ const farthest = 1024
 func varied(s *experiment.Power, at int, leak float64) Varied {
 	size := s.Sizes[at]
 	v := Varied{Unit: readable.Plural(size.Unit), Path: size.Path, N: size.N, Most: farthest * size.N}
-	power := func(n int) float64 {
+	with := func(n int) []int {
 		numbers := s.Numbers()
 		numbers[at] = n
-		return s.PowerAt(numbers, leak)
+		return numbers
 	}
 	for _, quarters := range []int{1, 2, 4, 8, 16} {
 		if n := (size.N*quarters + 3) / 4; len(v.Points) == 0 || n > v.Points[len(v.Points)-1].N {
-			v.Points = append(v.Points, Point{n, power(n)})
+			v.Points = append(v.Points, Point{n, s.PowerAt(with(n), leak)})
 		}
 	}
-	if v.Enough = enough(size.N, v.Most, power); v.Enough != nil && size.Value > 0 {
+	if v.Enough = enough(size.N, v.Most, func(n int) bool { return s.Reaches(Enough, with(n), leak) }); v.Enough != nil && size.Value > 0 {
 		v.Value = new(int(math.Ceil(float64(size.Value) * float64(*v.Enough) / float64(size.N))))
 	}
 	return v
@@ -175,8 +175,7 @@ func varied(s *experiment.Power, at int, leak float64) Varied {
 
 // enough searches the smallest number with power Enough by halving or doubling, and then between the last
 // two numbers; nil if there is none up to most.
-func enough(n, most int, power func(int) float64) *int {
-	has := func(n int) bool { return power(n) >= Enough }
+func enough(n, most int, has func(int) bool) *int {
 	low, high := 0, n
 	if has(n) {
 		for high > 1 && has(high/2) {
@@ -206,7 +205,7 @@ func reaches(s *experiment.Power, leak float64) *float64 {
 	above := func(limit float64) bool {
 		c := *s
 		c.Allowed = &limit
-		return c.PowerAt(c.Numbers(), leak) >= Enough
+		return c.Reaches(Enough, c.Numbers(), leak)
 	}
 	if !above(0) {
 		return nil

@@ -259,6 +259,7 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 		Finds: finds,
 		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Max: 100},
 		Sizes: []audits.Size{audits.FieldSize(path+".runs", "training", o.Runs)},
+		Of:    o,
 		Power: audits.Simulated(trials, 0, func(sizes []int, leak float64) func(*rand.Rand) float64 {
 			shift, chosen := empirical.GaussianShift(leak, o.Delta), thinned(sizes[0]/2, value)
 			return func(rng *rand.Rand) float64 {

@@ -17,35 +17,44 @@ import (
 func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 	o := f.OneRun
 	level := 1 - each(o.Confidence.Float64(), len(o.Guesses.choices()))
-	bound := o.statement("the lower bound is above 0", "epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
+	simulation := o.simulation()
+	bound := o.statement(simulation, "the lower bound is above 0", "epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
 		return func(of empirical.Outcome) bool { return empirical.PValue(of, limit, o.Delta) <= level }
 	})
 	bound.Nothing = audits.From(func(v *Outcome) bool { return v.EpsilonAtLeast() == 0 })
 	if !o.TradeOff {
 		return []audits.Statement{bound}
 	}
-	curve := once(func(limit float64) empirical.Curve { return o.curve(s, limit) })
-	byCurve := o.statement("the lower bound by the trade-off curve is above 0", "trade_off_epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
+	calibration := privacy.NewCalibration(o.nulls(s), o.Delta)
+	curve := once(func(limit float64) empirical.Curve { return o.curve(s, calibration, limit) })
+	byCurve := o.statement(simulation, "the lower bound by the trade-off curve is above 0", "trade_off_epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
 		return o.refutes(s, curve(limit), level)
 	})
 	byCurve.Name = "trade_off"
+	byCurve.Of = []any{o, o.nulls(s), o.independent(s)}
 	byCurve.Nothing = audits.From(func(v *Outcome) bool { return v.TradeOff != nil && v.TradeOff.EpsilonLower == 0 })
 	return []audits.Statement{bound, byCurve}
 }
 
 // statement returns the statement about the guesses of an audit. refutes(limit) reports whether the guesses for
 // one number of guesses refute the limit.
-func (o *Block) statement(finds, limit string, refutes func(limit float64) func(empirical.Outcome) bool) audits.Statement {
-	delta := cmp.Or(o.Delta, audits.DefaultDelta)
+func (o *Block) statement(simulation *audits.Simulation[[]empirical.Outcome], finds, limit string, refutes func(limit float64) func(empirical.Outcome) bool) audits.Statement {
 	return audits.Statement{
 		Finds: finds, Limit: limit,
 		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Max: 100},
 		Sizes: []audits.Size{audits.FieldSize(path+".canaries", "canary", o.Canaries)},
-		Power: audits.Simulated(audits.Trials, 0, func(sizes []int, leak float64) func(*rand.Rand) []empirical.Outcome {
-			choices, shift := o.scaled(sizes[0]), empirical.GaussianShift(leak, delta)
-			return func(rng *rand.Rand) []empirical.Outcome { return guessed(choices, sizes[0], shift, rng) }
-		}, func(_ []int, limit float64) func([]empirical.Outcome) bool { return above(refutes(limit)) }),
+		Power: simulation.Power(0, func(_ []int, limit float64) func([]empirical.Outcome) bool { return above(refutes(limit)) }),
+		Of:    o,
 	}
+}
+
+// simulation draws the guesses of simulated audits.
+func (o *Block) simulation() *audits.Simulation[[]empirical.Outcome] {
+	delta := cmp.Or(o.Delta, audits.DefaultDelta)
+	return audits.NewSimulation(audits.Trials, func(sizes []int, leak float64) func(*rand.Rand) []empirical.Outcome {
+		choices, shift := o.scaled(sizes[0]), empirical.GaussianShift(leak, delta)
+		return func(rng *rand.Rand) []empirical.Outcome { return guessed(choices, sizes[0], shift, rng) }
+	})
 }
 
 // once remembers the curve at the last limit, whose noise takes a search, for all numbers of canaries.
@@ -62,24 +71,34 @@ func once(curve func(limit float64) empirical.Curve) func(limit float64) empiric
 
 // curve returns the trade-off curve of the training with the noise whose epsilon is the limit. For 0 it is
 // the curve of equal distributions. It is nil if the population is unknown.
-func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
+func (o *Block) curve(s *audits.Setting, calibration *privacy.Calibration, limit float64) empirical.Curve {
 	if limit == 0 {
 		return empirical.GaussianCurve(0)
 	}
 	if s.Data == nil {
 		return nil
 	}
-	recipe := NewNull(&s.Training).Recipe(o.Delta, s.Training.Unit, population.PartitionMetrics{Counts: population.Counts{Users: s.Data.Users, Examples: s.Data.Examples}})
-	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: limit, Delta: o.Delta})
+	noise, err := calibration.Noise(limit)
 	if err != nil { // no noise in the searched range has an epsilon this small
 		return empirical.GaussianCurve(0)
 	}
+	recipe := o.nulls(s)
 	recipe.NoiseMultiplier = noise
 	t, err := privacy.NewTradeOff([]privacy.Recipe{recipe})
 	if err != nil {
 		return nil
 	}
 	return func(power float64) float64 { return t.At(1 - power) }
+}
+
+// nulls is the recipe of the training without its noise; zero if the population is unknown.
+func (o *Block) nulls(s *audits.Setting) privacy.Recipe {
+	if s.Data == nil {
+		return privacy.Recipe{}
+	}
+	null := NewNull(&s.Training)
+	null.NoiseMultiplier = 0
+	return null.Recipe(o.Delta, s.Training.Unit, population.PartitionMetrics{Counts: population.Counts{Users: s.Data.Users, Examples: s.Data.Examples}})
 }
 
 // refutes reports whether guesses refute a curve at a level, as the audit's own bound does. They refute no

@@ -324,6 +324,7 @@ func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
 		Finds:   "an estimate is certainly above 0, by 1.645 standard errors",
 		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Max: 100},
 		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary client", o.Canaries)},
+		Of:      o,
 		Nothing: audits.From(func(v *Outcome) bool { return !found(v.Final) && !found(v.AllIterates) }),
 		Power: audits.Simulated(trials, 0, func(sizes []int, leak float64) func(*rand.Rand) bool {
 			shift := empirical.GaussianShift(leak, o.Delta)

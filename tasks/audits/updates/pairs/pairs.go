@@ -87,7 +87,8 @@ func AveragePrecision(pairs []Pair) (float64, error) {
 		return 0, err
 	}
 	sortByScore(pairs)
-	ap, _ := rank(pairs, unweighted, ends{}, total(pairs, unweighted, ends{}))
+	weights := unweighted(pairs)
+	ap, _ := rank(pairs, weights, ends{}, total(pairs, weights, ends{}))
 	return ap, nil
 }
 
@@ -95,7 +96,7 @@ func AveragePrecision(pairs []Pair) (float64, error) {
 // of one user.
 func Curve(pairs []Pair, steps int) (precisions []float64) {
 	sortByScore(pairs)
-	all, found := int(total(pairs, unweighted, ends{}).same), 0
+	all, found := int(total(pairs, unweighted(pairs), ends{}).same), 0
 	for i := range pairs {
 		if pairs[i].same() {
 			found++
@@ -132,9 +133,10 @@ func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 		return Measurement{}, tasks.Permanent(err)
 	}
 	sortByScore(pairs)
-	count := total(pairs, unweighted, ends{})
+	weights := unweighted(pairs)
+	count := total(pairs, weights, ends{})
 	m := Measurement{Pairs: len(pairs), Same: int(count.same)}
-	m.AP.Value, m.AUC.Value = rank(pairs, unweighted, ends{}, count)
+	m.AP.Value, m.AUC.Value = rank(pairs, weights, ends{}, count)
 	m.bound(pairs, seeds.Stream(seed, seeds.PairBootstrap, uint64(number)))
 	return m, nil
 }
@@ -147,8 +149,9 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	count := mass{float64(m.Same), float64(m.Pairs - m.Same)}
 	draws := ranking.Resampling{Stream: stream, Groups: []int{m.Users}, Resamples: resamples}
 	var lowAUCs, highAUCs []float64
+	weigh := make([]float64, len(pairs))
 	lows, highs := draws.Ends(func(weights [][]float64) (float64, float64) {
-		weigh, unseen := m.weights(weights[0])
+		unseen := m.weights(weights[0], pairs, weigh)
 		lowAP, lowAUC := rank(pairs, weigh, ends{first: mass{others: unseen.others}, last: mass{same: unseen.same}}, count)
 		highAP, highAUC := rank(pairs, weigh, ends{first: mass{same: unseen.same}, last: mass{others: unseen.others}}, count)
 		lowAUCs, highAUCs = append(lowAUCs, lowAUC), append(highAUCs, highAUC)
@@ -159,18 +162,19 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	m.AP, m.AUC = interval(m.AP.Value, lows, highs), interval(m.AUC.Value, lowAUCs, highAUCs)
 }
 
-// weights returns the weights of pairs, and the mass of unseen ones: for pairs of one user, the unseen user's
-// share; for pairs of two, the share of one more of the n(n-1)/2 pairs of n users.
-func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unseen mass) {
+// weights sets the weights of pairs, and returns the mass of unseen ones: for pairs of one user, the unseen
+// user's share; for pairs of two, the share of one more of the n(n-1)/2 pairs of n users.
+func (m *Measurement) weights(users []float64, pairs []Pair, weigh []float64) (unseen mass) {
 	n := len(users) - 1
-	weigh = func(p *Pair) float64 {
-		if p.same() {
-			return users[p.A]
+	for i := range pairs {
+		p := &pairs[i]
+		weigh[i] = users[p.A]
+		if !p.same() {
+			weigh[i] = users[p.A] * users[p.B] * float64(n)
 		}
-		return users[p.A] * users[p.B] * float64(n)
 	}
 	share := users[n] / float64(n)
-	return weigh, mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
+	return mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
 }
 
 // interval lies between the ascending ends of resamples. Without resamples it is [0, 1]. Sums of weights may
@@ -212,12 +216,12 @@ func (m *mass) add(p *Pair, weight float64) {
 // ends stand before and after all pairs.
 type ends struct{ first, last mass }
 
-func unweighted(*Pair) float64 { return 1 }
+func unweighted(pairs []Pair) []float64 { return slices.Repeat([]float64{1}, len(pairs)) }
 
 // rank returns the average precision and the area under the receiver operating characteristic of weighted
 // pairs in the order of falling scores. Equal scores count together. The precision uses the frequencies of
 // the kinds by count, so that weights do not shift it. Both are NaN without a pair of each kind.
-func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc float64) {
+func rank(pairs []Pair, weigh []float64, e ends, count mass) (ap, auc float64) {
 	var found mass
 	all := total(pairs, weigh, e)
 	ratio := count.others / all.others * (all.same / count.same)
@@ -232,7 +236,7 @@ func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc 
 	for i := 0; i < len(pairs); {
 		var tied mass
 		for score := pairs[i].Score; i < len(pairs) && pairs[i].Score == score; i++ {
-			tied.add(&pairs[i], weigh(&pairs[i]))
+			tied.add(&pairs[i], weigh[i])
 		}
 		step(tied)
 	}
@@ -240,10 +244,10 @@ func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc 
 	return ap / all.same, auc / (all.same * all.others)
 }
 
-func total(pairs []Pair, weigh func(*Pair) float64, e ends) mass {
+func total(pairs []Pair, weigh []float64, e ends) mass {
 	all := mass{e.first.same + e.last.same, e.first.others + e.last.others}
 	for i := range pairs {
-		all.add(&pairs[i], weigh(&pairs[i]))
+		all.add(&pairs[i], weigh[i])
 	}
 	return all
 }
@@ -279,6 +283,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 				return len(list) > 0 && !slices.ContainsFunc(list, func(m *Measurement) bool { return m.AP.Low > Chance })
 			},
 			Power: power,
+			Of:    pairs(s),
 		}}
 	}
 }

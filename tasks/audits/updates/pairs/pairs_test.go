@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/tasks/audits"
@@ -85,8 +86,9 @@ func TestRankingFollowsTheDefinitions(t *testing.T) {
 		}
 		// One more pair of each kind stands first, and last.
 		e := ends{first: mass{float64(rng.IntN(2)), rng.Float64()}, last: mass{1, 1 + rng.Float64()}}
-		all, count := total(pairs, weigh, e), total(pairs, unweighted, ends{})
-		ap, auc := rank(pairs, weigh, e, count)
+		weighted := lists.Map(pairs, func(p Pair) float64 { return weigh(&p) })
+		all, count := total(pairs, weighted, e), total(pairs, unweighted(pairs), ends{})
+		ap, auc := rank(pairs, weighted, e, count)
 		ratio := count.others / all.others * (all.same / count.same)
 		more := append(slices.Clone(pairs), Pair{7, 7, 9}, Pair{7, 8, 9}, Pair{9, 9, -9}, Pair{8, 9, -9})
 		wantAP, wantAUC := byDefinition(more, func(p *Pair) (w float64) {
@@ -176,8 +178,9 @@ func TestPairsOfFewUsersAreNotFoundByTheirWeights(t *testing.T) {
 	}
 	for _, weights := range [][]float64{{1, 1, 1, 1, 1}, {9, 1, 1, 1, 1}, {0, 0, 1, 1, 8}} {
 		m := Measurement{Pairs: len(pairs), Same: 20}
-		weigh, _ := m.weights(append(slices.Clone(weights), 0))
-		if ap, auc := rank(pairs, weigh, ends{}, total(pairs, unweighted, ends{})); math.Abs(ap-0.5) > 1e-12 || math.Abs(auc-0.5) > 1e-12 {
+		weigh := make([]float64, len(pairs))
+		m.weights(append(slices.Clone(weights), 0), pairs, weigh)
+		if ap, auc := rank(pairs, weigh, ends{}, total(pairs, unweighted(pairs), ends{})); math.Abs(ap-0.5) > 1e-12 || math.Abs(auc-0.5) > 1e-12 {
 			t.Errorf("weights %v: AP %v and AUC %v of pairs of one score, want 0.5", weights, ap, auc)
 		}
 	}
