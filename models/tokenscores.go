@@ -43,15 +43,18 @@ func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 	return all, nil
 }
 
-// tileMoments are the sums over a tile of e, e*y and e*y^2, where y = logit - peak and e = exp(y).
+// tileMoments are the sums over a tile of e, of e*y and of e*y^2, where y = logit - peak and e = exp(y).
 // The peak is near enough to all logits of weight that nothing cancels in float64.
-type tileMoments struct{ peak, sum, first, second float64 }
+type tileMoments struct {
+	peak, sum float64
+	powers    [2]float64
+}
 
 // addMoments is add, and also stores the moments of the tile.
 func (z *normaliser) addMoments(i, k int, logits []float32) {
 	at := i*z.tiles + k
 	m := &z.moments[at]
-	z.peaks[at], m.sum, m.first, m.second = kernels.SoftmaxMoments(z.exps[:len(logits)], logits)
+	z.peaks[at], m.sum = kernels.SoftmaxMoments(z.exps[:len(logits)], logits, &m.powers)
 	z.sums[at], m.peak = m.sum, float64(z.peaks[at])
 }
 
@@ -63,12 +66,12 @@ func (z *normaliser) ofWhole(i int) (s TokenScore) {
 	for k, m := range tiles {
 		w, apart := float64(weights[k]), m.peak-z.logs[i]
 		total += float64(w * m.sum)
-		s.Mean += float64(w * (m.first + float64(apart*m.sum)))
+		s.Mean += float64(w * (m.powers[0] + float64(apart*m.sum)))
 	}
 	s.Mean /= total
 	for k, m := range tiles {
 		apart := m.peak - z.logs[i] - s.Mean
-		square += float64(float64(weights[k]) * (m.second + float64(apart*(float64(2*m.first)+float64(apart*m.sum)))))
+		square += float64(float64(weights[k]) * (m.powers[1] + float64(apart*(float64(2*m.powers[0])+float64(apart*m.sum)))))
 	}
 	s.Deviation = math.Sqrt(max(0, square/total))
 	return s

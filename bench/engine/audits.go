@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -77,29 +78,58 @@ func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 	return err
 }
 
-// measureTokenScores compares scoring for all membership attacks at once with computing only the losses.
+// tokenUser is the text of a user: 40 sentences of 20 targets, also as words and as bytes.
+type tokenUser struct {
+	sentences [][]int32
+	words     []int64
+	text      []byte
+}
+
+// measureTokenScores compares the work for all membership attacks by one scoring with computing only the
+// losses. Texts are compressed after all scoring, because that is a task of its own.
 func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
 	scorer, err := newScorer(s.config)
 	if err != nil {
 		return err
 	}
-	rng := seeds.Stream(seed, seeds.References)
-	user := make([][]int32, 40) // sentences of 20 targets
-	for i := range user {
-		for range 21 {
-			user[i] = append(user[i], int32(rng.IntN(s.config.Vocabulary)))
-		}
+	users := make([]tokenUser, 8)
+	for i := range users {
+		users[i].draw(seeds.Stream(seed, seeds.References, uint64(i)), s.config.Vocabulary)
 	}
-	tokens := 20 * len(user)
-	alone := func() error { _, err := scorer.Losses(user); return err }
-	all := func() error {
-		scores, err := scorer.TokenScores(user)
-		membership.LossOf(slices.Concat(scores...))
+	tokens := 40 * 20 * len(users)
+	alone := func() (err error) {
+		for _, user := range users {
+			_, failed := scorer.Losses(user.sentences)
+			err = errors.Join(err, failed)
+		}
+		return err
+	}
+	all := func() (err error) {
+		for _, user := range users {
+			scores, failed := scorer.TokenScores(user.sentences)
+			membership.LossOf(slices.Concat(scores...))
+			err = errors.Join(err, failed)
+		}
+		for _, user := range users {
+			membership.NewUserText(user.words, user.text)
+		}
 		return err
 	}
 	err = b.rates(ctx, r, job{flops: float64(tokens) * scorer.Model().ScoringFLOPs(), tokens: tokens, run: alone}, all)
 	r.goal(r.Ratio <= 1.3, "at most 1.3 times the losses")
 	return err
+}
+
+func (u *tokenUser) draw(rng *rand.Rand, vocabulary int) {
+	for range 40 {
+		sentence := make([]int32, 21)
+		for i := range sentence {
+			word := rng.IntN(vocabulary)
+			sentence[i] = int32(word)
+			u.words, u.text = append(u.words, int64(word)), fmt.Appendf(u.text, "%d ", word)
+		}
+		u.sentences = append(u.sentences, sentence)
+	}
 }
 
 func measureScoring(ctx context.Context, b *bench, r *Row) error {

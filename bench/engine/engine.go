@@ -115,7 +115,7 @@ var rows = []struct {
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
 	{"allocations", "allocations of a training step, paper's model", measureAllocations},
 	{"scoring-whole", "scoring word after word of 480 sequences over the full softmax, paper's model: no bound, nothing shared", measureWholeScoring},
-	{"token-scores", "scores of a user of 40 sentences for all membership attacks by one scoring, paper's model; ratio: to the losses alone, whose rate stands here", paper.measureTokenScores},
+	{"token-scores", "scores of users of 40 sentences for all membership attacks by one scoring and the compression of their texts, paper's model; ratio: to the losses alone, whose rate stands here", paper.measureTokenScores},
 	{"token-scores-small", "the same, model of the row small", small.measureTokenScores},
 	{"token-scores-tiny", "the same, model of examples/membership.yaml (2,004 words, 32, 64 units)", tiny.measureTokenScores},
 	{"scoring", "exact rank of one canary among 2,000,000 references, paper's model, untrained; ratio: to scoring them whole at peak; measured once", measureScoring},

@@ -28,16 +28,15 @@ func (s *set) softmaxTile(x []float32) (max float32, sum float64) {
 }
 
 // SoftmaxMoments begins a softmax like SoftmaxTile, but leaves x and writes e = e^y to dst, where y
-// = x-max in float32, and also returns the sums of e*y and e*y^2, added in float64. All terms of a
-// sum have the same sign, so that no digits cancel. For a tile with -Inf these sums are NaN.
-func SoftmaxMoments(dst, x []float32) (max float32, sum, first, second float64) {
+// = x-max in float32, and also sets sums to the sums of e*y and of e*y^2, added in float64. All terms
+// of a sum have the same sign, so that no digits cancel. For a tile with -Inf these sums are NaN.
+func SoftmaxMoments(dst, x []float32, sums *[2]float64) (max float32, sum float64) {
 	sameLength("dst", dst, x)
 	s := active.Load()
 	max = s.max(x)
 	sum = s.expSum(dst, x, max)
-	var sums [2]float64
 	s.moments(dst, x, max, sums[:])
-	return max, sum, sums[0], sums[1]
+	return max, sum
 }
 
 // hasNaN is called only for a vector with the largest element -Inf.

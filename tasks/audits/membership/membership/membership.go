@@ -93,10 +93,41 @@ func (l *UserLoss) OfTargets(logProbs []float64) {
 // minDeviation keeps a score finite if a model gives all tokens the same probability.
 const minDeviation = 1e-6
 
-// meanOfLeast is the mean of the lowest minShare of the values, at least one value.
+// meanOfLeast is the mean of the lowest minShare of the values, at least one value. It reorders them.
 func meanOfLeast(values []float64) float64 {
+	return ranking.Mean(lowest(values, max(1, int(minShare*float64(len(values))))))
+}
+
+// lowest returns the n lowest of the values in ascending order, and reorders the others.
+func lowest(values []float64, n int) []float64 {
+	if width := slices.Max(values) - slices.Min(values); 0 < width && width <= math.MaxFloat64 {
+		values = firstIntervals(values, n, width)
+	}
 	slices.Sort(values)
-	return ranking.Mean(values[:max(1, int(minShare*float64(len(values))))])
+	return values[:n]
+}
+
+// firstIntervals counts the values, which are finite and differ by width at most, in intervals of one width.
+// It returns the values of the first intervals that have n of them, because sorting all would take longer.
+func firstIntervals(values []float64, n int, width float64) []float64 {
+	var counts [256]int
+	least := slices.Min(values)
+	interval := func(v float64) int { return int((v - least) / width * float64(len(counts)-1)) }
+	for _, v := range values {
+		counts[interval(v)]++
+	}
+	last, counted := 0, counts[0]
+	for counted < n {
+		last++
+		counted += counts[last]
+	}
+	kept := values[:0] // never longer than the part that has been read
+	for _, v := range values {
+		if interval(v) <= last {
+			kept = append(kept, v)
+		}
+	}
+	return kept
 }
 
 // Losses measures a model on the users of a share; ScoredLosses measures an external model. Inputs:

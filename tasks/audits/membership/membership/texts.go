@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zlib"
 
@@ -52,13 +52,22 @@ func NewUserText(words []int64, text []byte) UserText {
 	return t
 }
 
+// compressors holds *zlib.Writer of level 6: making one takes longer than compressing a user's text.
+var compressors = sync.Pool{New: func() any {
+	w, err := zlib.NewWriterLevel(nil, 6)
+	if err != nil {
+		panic(err) // only for a level that does not exist
+	}
+	return w
+}}
+
 // compressed returns the length of a zlib stream. Writing to memory does not fail.
 func compressed(text []byte) int64 {
+	w := compressors.Get().(*zlib.Writer)
+	defer compressors.Put(w)
 	var stream bytes.Buffer
-	w, err := zlib.NewWriterLevel(&stream, 6)
-	if err == nil {
-		_, err = io.Copy(w, bytes.NewReader(text))
-	}
+	w.Reset(&stream)
+	_, err := w.Write(text)
 	if err == nil {
 		err = w.Close()
 	}

@@ -1,12 +1,16 @@
 package membership
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zlib"
+
+	"coalmine/internal/lists"
 	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -110,6 +114,46 @@ func TestUserTextsCountWords(t *testing.T) {
 		_, err := g.Try(Kind, Params{Shares: 1, Texts: true}, taskstest.In(tasks.PartInput(0), losses), taskstest.In(TextsInput, given))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// A writer that has compressed other texts gives the same bytes as a new one.
+func TestCompressionDependsOnTheTextAlone(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(6, 1))
+	for range 300 {
+		text := make([]byte, rng.IntN(3000))
+		for i := range text {
+			text[i] = "abcdefgh "[rng.IntN(9)]
+		}
+		var stream bytes.Buffer
+		w := must.Get(zlib.NewWriterLevel(&stream, 6))(t)
+		must.Get(w.Write(text))(t)
+		must.Do(t, w.Close())
+		if got := compressed(text); got != int64(stream.Len()) {
+			t.Fatalf("%d bytes of %q, want %d", got, text, stream.Len())
+		}
+	}
+}
+
+func TestLowestAreTheFirstOfAllSorted(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(6, 2))
+	for _, draw := range []func() float64{
+		rng.NormFloat64,
+		func() float64 { return -3 },
+		func() float64 { return float64(rng.IntN(4)) },
+		func() float64 { return math.Exp(30 * rng.NormFloat64()) },
+		func() float64 { return math.Copysign(math.MaxFloat64, rng.NormFloat64()) },
+		func() float64 { return []float64{math.Inf(-1), math.NaN(), 1}[rng.IntN(3)] },
+	} {
+		for n := range 60 {
+			values := lists.Make(n+1, func(int) float64 { return draw() })
+			want := slices.Sorted(slices.Values(values))[:n/2+1]
+			if got := lowest(slices.Clone(values), n/2+1); !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
+				t.Fatalf("%v of %v, want %v", got, values, want)
+			}
 		}
 	}
 }
