@@ -217,17 +217,23 @@ func RunCoverage(draws int, seed uint64) []CoverageRow {
 	return rows
 }
 
-// CoverageReport holds both tables.
+// CoverageReport holds the tables. The first two may be missing.
 type CoverageReport struct {
-	Rows []CoverageRow `json:"rows"`
-	Few  []Few         `json:"few_users"`
+	Rows   []CoverageRow   `json:"rows,omitempty"`
+	Few    []Few           `json:"few_users,omitempty"`
+	Bounds []BoundCoverage `json:"bounds"`
 }
 
 // Print writes the tables.
 func (r *CoverageReport) Print(w io.Writer) {
-	printRows(r.Rows, w)
-	fmt.Fprintf(w, "\nIntervals over few users (or canaries, sentences, seeds): the truth is inside, in %%\n")
-	printFew(r.Few, w)
+	if r.Rows != nil {
+		printRows(r.Rows, w)
+		fmt.Fprintf(w, "\nIntervals over few users (or canaries, sentences, seeds): the truth is inside, in %%\n")
+		printFew(r.Few, w)
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "Bounds of privacy audits: at most the truth, in % of simulated audits; in brackets without a theorem")
+	printBounds(r.Bounds, w)
 }
 
 func printRows(rows []CoverageRow, w io.Writer) {

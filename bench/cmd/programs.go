@@ -275,11 +275,11 @@ scores; the difference between two numbers of epochs is that of the epochs.`,
 }
 
 func newCoverage(o *output) *cobra.Command {
-	draws, fewDraws, seed := 2000, 400, uint64(1)
+	draws, fewDraws, simulated, seed, boundsOnly := 2000, 400, 500, uint64(1), false
 	c := &cobra.Command{
 		Use:   "coverage",
-		Short: "How often the intervals of replicates contain the truth",
-		Long: `Two tables. The first: make up results of replicates whose truth is known, and print how often the 95% intervals
+		Short: "How often intervals and bounds contain the truth",
+		Long: `Three tables. The first: make up results of replicates whose truth is known, and print how often the 95% intervals
 contain it: those of Student's t of means and of differences between rows, those of Korn and
 Graubard of pooled counts, and the sign test. Rows without a goal violate the assumptions of
 an interval, and show the effect.
@@ -287,19 +287,30 @@ an interval, and show the effect.
 The second: make up data of 1, 2, 3, 5, 10 and 30 users (or canaries, sentences, seeds), where
 there is nothing to find, something, and nearly all, for every quantity that is printed with an
 interval, and print how often the interval has the truth in it, and how often it lies wholly above
-the truth: at no effect, the false alarms of a gate at chance. It takes about five minutes.`,
-		Example: "  go run ./bench/cmd coverage --draws 20000 --few-draws 2000",
+the truth: at no effect, the false alarms of a gate at chance. It takes about five minutes.
+
+The third: simulate privacy audits of mechanisms of known privacy, and print how often each lower
+bound is at most the truth. --bounds-only prints it alone, in half a minute.`,
+		Example: "  go run ./bench/cmd coverage --draws 20000 --few-draws 2000\n  go run ./bench/cmd coverage --bounds-only --audits 500",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if draws < 1 || fewDraws < 1 {
-				return fmt.Errorf("--draws %d, --few-draws %d; expected at least 1", draws, fewDraws)
+			if min(draws, fewDraws, simulated) < 1 {
+				return fmt.Errorf("--draws %d, --few-draws %d, --audits %d; expected at least 1", draws, fewDraws, simulated)
 			}
-			return o.show(&attacks.CoverageReport{Rows: attacks.RunCoverage(draws, seed), Few: attacks.RunFew(fewDraws, seed, attacks.FewUsers)}, nil)
+			var report attacks.CoverageReport
+			if !boundsOnly {
+				report.Rows, report.Few = attacks.RunCoverage(draws, seed), attacks.RunFew(fewDraws, seed, attacks.FewUsers)
+			}
+			var err error
+			report.Bounds, err = attacks.RunBounds(simulated, seed)
+			return o.show(&report, err)
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&draws, "draws", draws, "studies that are made up for each line")
 	f.IntVar(&fewDraws, "few-draws", fewDraws, "intervals over few users that are made up for each number of the second table")
+	f.IntVar(&simulated, "audits", simulated, "audits that are simulated for each number of the third table")
+	f.BoolVar(&boundsOnly, "bounds-only", false, "print the third table alone")
 	f.Uint64Var(&seed, "seed", seed, "seed of all draws")
 	return c
 }
