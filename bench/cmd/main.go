@@ -59,7 +59,7 @@ func newRoot(o *output) *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().BoolVar(&o.json, "json", false, "print the result as JSON")
-	root.AddCommand(newEngine(o), newQueue(o), newSubmit(o), newAttacks(o), newClients(o), newCoverage(o), newPlan(o), newIdleWorker(o))
+	root.AddCommand(newEngine(o), newQueue(o), newSubmit(o), newAttacks(o), newClients(o), newCoverage(o), newPlan(o), newIdleWorker(o), newSlot())
 	return root
 }
 

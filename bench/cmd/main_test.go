@@ -4,21 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"coalmine/bench/cluster"
+	"coalmine/bench/engine"
 	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 )
 
-// The workers of queue --scale are this program again.
+// The workers of queue --scale and the slots of engine are this program again.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == cluster.WorkerCommand {
+	if len(os.Args) > 1 && (os.Args[1] == cluster.WorkerCommand || os.Args[1] == engine.SlotCommand) {
 		main()
 	}
 	os.Exit(m.Run())
@@ -97,11 +100,31 @@ func TestABenchmarkThatFailsPrintsItsErrorAlone(t *testing.T) {
 		"expected a JSON object": {"clients", "--command", "true", "--config", "1"},
 		"expected at least 1":    {"coverage", "--draws", "0"},
 		`no row "speed"`:         {"engine", "--only", "speed"},
+		"price -1":               {"engine", "--price", "-1"},
 		"--slots 5":              {"queue", "--scale", "--slots", "5", "--processes", "2"},
 	} {
 		var out, messages bytes.Buffer
 		if code := execute(t.Context(), args, &out, &messages); code != 2 || !strings.Contains(messages.String(), want) || out.Len() > 0 {
 			t.Errorf("%v: exit status %d, %q, %q; want %q", args, code, &out, &messages, want)
 		}
+	}
+}
+
+func TestSlotsOfOneProcessAreMeasuredBesideProcesses(t *testing.T) { // not parallel: it fills the machine
+	var r engine.Report
+	measure(t, &r, "engine", "--only", "slots", "--repeat", "1", "--price", "0.5")
+	if len(r.Rows) != 1 {
+		t.Fatalf("rows %+v, want one", r.Rows)
+	}
+	row, cores := r.Rows[0], runtime.GOMAXPROCS(0)
+	if cores == 1 {
+		if row.Skipped == "" {
+			t.Errorf("%+v: want it skipped on one processor", row)
+		}
+		return
+	}
+	want := 0.5 * float64(cores) / 3600 * 1e6 / row.TokensPerSecond
+	if row.Ratio <= 0 || row.Cores != cores || math.Abs(row.MillionCost/want-1) > 1e-9 || row.Reached == nil {
+		t.Errorf("%+v: want a ratio of slots on %d cores, and a cost of %v", row, cores, want)
 	}
 }

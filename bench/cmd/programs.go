@@ -133,13 +133,30 @@ pass; exponentials, sums and copies take time and count as nothing.
 The last rows audit models that are trained for it first: they take some minutes
 and are measured once.
 
+The row slots runs as many tasks of clients at a time as there are cores: in slots of
+one process, and in processes of one slot each, which it starts.
+
+--peer names the result of another program on the same rows; bench/pytorch/README.md says
+how to make one of PyTorch. Each peer gets a column, and each row that a peer has is
+followed, at the end, by a row best-peer-ROW: the speed of the fastest peer, and by how
+many times this engine is faster.
+
+--price is the price of a core for an hour. It adds a column with the cost of a million
+tokens, of cores that are busy all the time: at 0.04 and 10,000 tokens/s of one core that
+is 0.04 / 3,600 s x 100 s = 0.00111.
+
 Close other programs first: on a busy machine all figures are lower, the shares
-of peak least. bench/pytorch/README.md says how to put PyTorch's figures beside them.
+of peak least.
 
 Rows: ` + strings.Join(engine.Names(), ", ") + ".",
-		Example: "  go run ./bench/cmd engine --only training,two-workers\n  COALMINE_KERNELS=avx2 go run ./bench/cmd engine --json > avx2.json",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Example: `  go run ./bench/cmd engine --only training,slots --price 0.04
+  COALMINE_KERNELS=avx2 go run ./bench/cmd engine --json > avx2.json
+  /usr/bin/python3 bench/pytorch/pytorch.py > peer.json && go run ./bench/cmd engine --only training,lstm --peer peer.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if options.Program, err = os.Executable(); err != nil {
+				return err
+			}
 			options.Done = func(r engine.Row) { o.note("%s: done", r.Name) }
 			return o.show(runEngine(c.Context(), options, set, peers))
 		},
@@ -149,8 +166,22 @@ Rows: ` + strings.Join(engine.Names(), ", ") + ".",
 	f.StringSliceVar(&options.Only, "only", nil, "rows to measure, separated by commas")
 	f.StringVar(&options.Text, "text", "examples/data/state-of-the-union.jsonl.gz", "JSON lines for the rows with real sentences")
 	f.StringVar(&set, "kernels", "", "kernel set: avx512, avx2 or go (default: the fastest that the processor runs)")
+	f.Float64Var(&options.Price, "price", 0, "price of a core for an hour, in any currency: print the cost of a million tokens")
 	f.StringSliceVar(&peers, "peer", nil, "JSON files of bench/pytorch/pytorch.py to compare with")
 	return c
+}
+
+// newSlot is a process of the row slots of engine.
+func newSlot() *cobra.Command {
+	return &cobra.Command{
+		Use:    engine.SlotCommand,
+		Short:  "A slot for engine, until its standard input ends",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return engine.Slot(c.Context(), c.InOrStdin(), c.OutOrStdout())
+		},
+	}
 }
 
 func runEngine(ctx context.Context, o engine.Options, set string, paths []string) (*engine.Report, error) {
@@ -175,7 +206,7 @@ func runEngine(ctx context.Context, o engine.Options, set string, paths []string
 	if err != nil {
 		return nil, err
 	}
-	report.Peers = peers
+	report.Compare(peers)
 	return report, nil
 }
 

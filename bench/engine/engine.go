@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,6 +37,12 @@ type Options struct {
 	// Text is a file of JSON lines in the format of docs/data.md, the source of rows
 	// with real sentences.
 	Text string
+	// Program is the path of a program whose command SlotCommand calls Slot, the processes of
+	// the row slots. Empty skips the row.
+	Program string
+	// Price is the price of a core for an hour, in any currency; 0 means none. With it each row
+	// of tokens has a cost.
+	Price float64
 	// Done, if set, is called with each row as soon as it is measured.
 	Done func(Row)
 }
@@ -47,7 +54,9 @@ type Report struct {
 	Kernels    string `json:"kernels"`
 	Processors int    `json:"processors"`
 	Repeat     int    `json:"repeat"`
-	Rows       []Row  `json:"rows"`
+	// Price is that of the options.
+	Price float64 `json:"price,omitempty"`
+	Rows  []Row   `json:"rows"`
 	// Peers are shown for comparison in the printed table.
 	Peers []*Peer `json:"-"`
 }
@@ -60,7 +69,11 @@ type Row struct {
 	// TokensPerSecond counts predicted tokens, which are also trained on except in
 	// rows that only score; in rows with images it counts images.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
-	GFLOPS          float64 `json:"gflops,omitempty"`
+	// Cores is the number of cores that TokensPerSecond is the rate of, 0 for one.
+	Cores int `json:"cores,omitempty"`
+	// MillionCost is the price of a million tokens, in the currency of the report's price.
+	MillionCost float64 `json:"million_tokens_cost,omitempty"`
+	GFLOPS      float64 `json:"gflops,omitempty"`
 	// OfPeak is GFLOPS as a share of one core's peak in the same moments.
 	OfPeak float64 `json:"of_peak,omitempty"`
 	// Ratio compares the row with the reference that What names.
@@ -113,6 +126,7 @@ var rows = []struct {
 	{"canaries", "following 1,000 canary clients and as many unseen directions, paper's model; its share of a round of 500 clients of 2,000 words, of which a small one is timed", paper.measureFollowing(500)},
 	{"canaries-50", "the same, of a round of 50 clients", paper.measureFollowing(50)},
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
+	{slotsRow, "tasks of clients, paper's model, on all cores: slots of one process; ratio: to as many processes of one slot", measureSlots},
 	{"allocations", "allocations of a training step, paper's model", measureAllocations},
 	{"scoring-whole", "scoring word after word of 480 sequences over the full softmax, paper's model: no bound, nothing shared", measureWholeScoring},
 	{"token-scores", "scores of users of 40 sentences for all membership attacks by one scoring and the compression of their texts, paper's model; ratio: to the losses alone, whose rate stands here", paper.measureTokenScores},
@@ -146,6 +160,9 @@ func (o Options) Validate() error {
 			return fmt.Errorf("no row %q: want some of %s", name, strings.Join(Names(), ", "))
 		}
 	}
+	if !(o.Price >= 0) || math.IsInf(o.Price, 0) {
+		return fmt.Errorf("price %v: want the price of a core for an hour, such as 0.04", o.Price)
+	}
 	return nil
 }
 
@@ -158,7 +175,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	b := &bench{Options: o}
-	report := &Report{Kernels: kernels.Set(), Processors: runtime.NumCPU(), Repeat: o.Repeat}
+	report := &Report{Kernels: kernels.Set(), Processors: runtime.NumCPU(), Repeat: o.Repeat, Price: o.Price}
 	for _, r := range rows {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, r.name) {
 			continue
@@ -167,12 +184,22 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if err := r.measure(ctx, b, &row); err != nil {
 			return nil, fmt.Errorf("row %s: %w", r.name, err)
 		}
+		row.MillionCost = o.millionCost(row)
 		report.Rows = append(report.Rows, row)
 		if o.Done != nil {
 			o.Done(row)
 		}
 	}
 	return report, nil
+}
+
+// millionCost returns the price of a million of the row's tokens, 0 without a price or a rate.
+func (o Options) millionCost(r Row) float64 {
+	if r.TokensPerSecond == 0 {
+		return 0
+	}
+	coreHours := float64(max(r.Cores, 1)) / time.Hour.Seconds()
+	return o.Price * coreHours * 1e6 / r.TokensPerSecond
 }
 
 type bench struct {
@@ -288,11 +315,17 @@ func (r *Report) Print(w io.Writer) {
 	for i, p := range r.Peers {
 		fmt.Fprintf(w, "peer %d: %s\n", i+1, p.Name)
 	}
+	if r.Price != 0 {
+		fmt.Fprintf(w, "cost of a million: of tokens, or images, at %v for an hour of a core\n", r.Price)
+	}
 }
 
 func (r *Report) printTable(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.TabIndent)
 	fmt.Fprint(t, "row\ttokens/s\tGFLOP/s\t% of peak\tother\tgoal\treached\t")
+	if r.Price != 0 {
+		fmt.Fprint(t, "cost of a million\t")
+	}
 	for i := range r.Peers {
 		fmt.Fprintf(t, "times peer %d\t", i+1)
 	}
@@ -300,6 +333,9 @@ func (r *Report) printTable(w io.Writer) {
 	for _, row := range r.Rows {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t", row.Name, figure("%.0f", row.TokensPerSecond), figure("%.1f", row.GFLOPS),
 			figure("%.1f", 100*row.OfPeak), row.other(), row.Goal, row.reached())
+		if r.Price != 0 {
+			fmt.Fprintf(t, "%s\t", figure("%.3g", row.MillionCost))
+		}
 		for _, p := range r.Peers {
 			fmt.Fprintf(t, "%s\t", row.timesPeer(p))
 		}
@@ -345,13 +381,4 @@ func (r *Row) reached() string {
 		return "yes"
 	}
 	return "no"
-}
-
-// timesPeer returns the speed as a multiple of a peer's.
-func (r *Row) timesPeer(p *Peer) string {
-	theirs := p.TokensPerSecond(r.Name)
-	if theirs == 0 || r.TokensPerSecond == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.2f", r.TokensPerSecond/theirs)
 }

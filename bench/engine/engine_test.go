@@ -2,7 +2,7 @@ package engine
 
 import (
 	"encoding/json"
-	"os"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,8 +49,11 @@ func TestAFigureOfZeroIsPrinted(t *testing.T) {
 func TestImpossibleOptionsAreErrors(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]Options{
-		"repeat 0: want at least 1": {},
-		`no row "speed": want some`: {Repeat: 1, Only: []string{"speed"}},
+		"repeat 0: want at least 1":  {},
+		`no row "speed": want some`:  {Repeat: 1, Only: []string{"speed"}},
+		"price -0.5: want the price": {Repeat: 1, Price: -0.5},
+		"price NaN: want the price":  {Repeat: 1, Price: math.NaN()},
+		"price +Inf: want the price": {Repeat: 1, Price: math.Inf(1)},
 	} {
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -90,25 +93,6 @@ func TestATextThatIsNotThereSkipsTheRow(t *testing.T) {
 	}
 }
 
-func TestAPeerIsRead(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "peer.json")
-	for content, want := range map[string]string{
-		`{"name":"PyTorch","rows":[{"row":"training","tokens_per_second":50.5}]}`: "",
-		`{"rows":[]}`: "no name or no rows",
-		`PyTorch`:     "bench/pytorch/pytorch.py",
-	} {
-		must.Do(t, os.WriteFile(path, []byte(content), 0o644))
-		p, err := ReadPeer(path)
-		switch {
-		case want == "" && (err != nil || p.TokensPerSecond("training") != 50.5 || p.TokensPerSecond("gru") != 0):
-			t.Errorf("%s: %+v, %v", content, p, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path)):
-			t.Errorf("%s: error %v, want the path and %q", content, err, want)
-		}
-	}
-}
-
 func TestTheMedianOfAnEvenNumberIsTheMean(t *testing.T) {
 	t.Parallel()
 	if got := median([]float64{4, 1, 3, 2}); got != 2.5 {
@@ -116,5 +100,54 @@ func TestTheMedianOfAnEvenNumberIsTheMean(t *testing.T) {
 	}
 	if got := median([]float64{9, 1, 3}); got != 3 {
 		t.Errorf("median %v, want 3", got)
+	}
+}
+
+func TestTheCostOfAMillionTokensCountsAllCores(t *testing.T) {
+	t.Parallel()
+	o := Options{Price: 0.036}
+	for _, c := range []struct {
+		row  Row
+		want float64
+	}{
+		{Row{TokensPerSecond: 10_000}, 0.001}, // 100 s at 0.00001 a second
+		{Row{TokensPerSecond: 10_000, Cores: 1}, 0.001},
+		{Row{TokensPerSecond: 10_000, Cores: 16}, 0.016},
+		{Row{Seconds: 3}, 0},
+	} {
+		if got := o.millionCost(c.row); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%+v costs %v, want %v", c.row, got, c.want)
+		}
+	}
+	if got := (Options{}).millionCost(Row{TokensPerSecond: 1}); got != 0 {
+		t.Errorf("cost %v without a price, want none", got)
+	}
+}
+
+// wordsOf returns the words of the line of a table whose first word is first, nil if there is none.
+func wordsOf(table, first string) []string {
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == first {
+			return f
+		}
+	}
+	return nil
+}
+
+func TestThePriceAddsAColumn(t *testing.T) {
+	t.Parallel()
+	report := Report{Repeat: 1, Rows: []Row{{Name: "training", TokensPerSecond: 12_000, OfPeak: 0.5, MillionCost: 0.00092592}}}
+	var free, priced strings.Builder
+	report.Print(&free)
+	report.Price = 0.04
+	report.Print(&priced)
+	if strings.Contains(free.String(), "cost") {
+		t.Errorf("a cost without a price:\n%s", &free)
+	}
+	if row := strings.Join(wordsOf(priced.String(), "training"), " "); row != "training 12000 50.0 0.000926" {
+		t.Errorf("row %q in\n%s", row, &priced)
+	}
+	if !strings.Contains(priced.String(), "at 0.04 for an hour of a core") {
+		t.Errorf("the table does not say the price:\n%s", &priced)
 	}
 }

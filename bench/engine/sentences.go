@@ -173,7 +173,7 @@ func measureSampling(ctx context.Context, _ *bench, r *Row) error {
 		return err
 	}
 	r.Seconds = time.Since(start).Seconds()
-	r.TokensPerSecond = float64(words.Load()) / r.Seconds
+	r.TokensPerSecond, r.Cores = float64(words.Load())/r.Seconds, runtime.GOMAXPROCS(0)
 	r.goal(r.Seconds < sentenceSeconds, "under 5 minutes")
 	return nil
 }

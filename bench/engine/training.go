@@ -167,7 +167,7 @@ func measureTwoWorkers(ctx context.Context, b *bench, r *Row) error {
 		ratios = append(ratios, 2*one/two)
 		rates = append(rates, float64(2*stepsPerWorker*batchSize*paper.targets)/two)
 	}
-	r.Ratio, r.TokensPerSecond = median(ratios), median(rates)
+	r.Ratio, r.TokensPerSecond, r.Cores = median(ratios), median(rates), len(workers)
 	r.goal(r.Ratio >= 1.9, "1.9 times")
 	return nil
 }
