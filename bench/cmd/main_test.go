@@ -128,3 +128,12 @@ func TestSlotsOfOneProcessAreMeasuredBesideProcesses(t *testing.T) { // not para
 		t.Errorf("%+v: want a ratio of slots on %d cores, and a cost of %v", row, cores, want)
 	}
 }
+
+func TestThePeerPrintsTheFasterModeElsewhere(t *testing.T) {
+	t.Parallel()
+	python := testserver.Python(t, "torch")
+	output, err := exec.CommandContext(t.Context(), python, "-B", "-m", "unittest", "discover", "-s", "../pytorch").CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "\nOK") {
+		t.Errorf("%v\n%s", err, output)
+	}
+}

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The rows of `go run ./bench/cmd engine` that PyTorch can run, as JSON.
 
-One thread, the same models, batches and plain SGD; medians. Nothing of
+One thread, the same models, batches and plain SGD; medians. Each row is run eagerly and,
+from PyTorch 2.0 on, with its loss compiled by torch.compile (TorchInductor); the row has
+both rates and its mode is the faster. Standard error gets a table of them. Nothing of
 Coalmine needs this program. See README.md beside it.
 """
 
@@ -147,21 +149,13 @@ def decay(network):
     return DECAY / 2 * sum(p.square().sum() for p in network.parameters() if p.ndim > 1)
 
 
-def descend(loss, model):
-    model.zero_grad(set_to_none=True)
-    loss().backward()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(p.grad, alpha=-1e-5)
-
-
 IMAGE_ROWS = [("classifier", Classifying), ("discriminator", Discriminating), ("generator", Generating)]
 
 
-def measure_images(name, make, repeat):
-    torch.manual_seed(1)
+def images(make):
+    """The loss of a batch of images, the network that learns, the descent."""
     task = make()
-    return {"row": name, "tokens_per_second": IMAGES / median(lambda: descend(task.loss, task.learns), repeat)}
+    return task.loss, task.learns, -1e-5
 
 
 # Row, targets of a sentence, vocabulary, model. A GRU with projection is not
@@ -174,21 +168,46 @@ ROWS = [
 ]
 
 
-def step(model, tokens, targets):
-    model.zero_grad(set_to_none=True)
-    functional.cross_entropy(model(tokens), targets.view(-1)).backward()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(p.grad, alpha=-1e-3)
-
-
-def measure(name, steps, vocabulary, make, repeat):
-    torch.manual_seed(1)
+def sentences(steps, vocabulary, make):
+    """The loss of a batch of sentences, the model, the descent."""
     model = make()
     tokens = torch.randint(0, vocabulary, (steps, BATCH))
-    targets = torch.randint(0, vocabulary, (steps, BATCH))
-    seconds = median(lambda: step(model, tokens, targets), repeat)
-    return {"row": name, "tokens_per_second": steps * BATCH / seconds}
+    targets = torch.randint(0, vocabulary, (steps, BATCH)).view(-1)
+    return lambda: functional.cross_entropy(model(tokens), targets), model, -1e-3
+
+
+def descend(loss, model, alpha):
+    model.zero_grad(set_to_none=True)
+    loss().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(p.grad, alpha=alpha)
+
+
+def measure(name, tokens, make, repeat):
+    """The row: the rates of both modes, and the faster."""
+    torch.manual_seed(1)
+    loss, model, alpha = make()
+    eager = tokens / median(lambda: descend(loss, model, alpha), repeat)
+    row = {"row": name, "tokens_per_second": eager, "mode": "eager", "eager": eager}
+    if lacking():
+        return row
+    try:
+        compiled = torch.compile(loss)
+        row["compiled"] = tokens / median(lambda: descend(compiled, model, alpha), repeat)
+    except Exception as error:  # of a compiler that is missing, or of a loss that it cannot take
+        row["not_compiled"] = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        return row
+    if row["compiled"] > eager:
+        row.update(tokens_per_second=row["compiled"], mode="compiled")
+    return row
+
+
+def lacking():
+    """Why nothing can be compiled, or None."""
+    if not hasattr(torch, "compile"):
+        return f"PyTorch {torch.__version__} has no torch.compile, expected 2.0 or later"
+    return None
 
 
 def median(work, repeat):
@@ -221,15 +240,35 @@ def setting():
     return " ".join(chosen) or "stock"
 
 
+def table(rows):
+    """The lines of a table of both modes."""
+    yield f"{'row':<14}{'eager':>10}{'compiled':>10}  faster"
+    for row in rows:
+        compiled = f"{row['compiled']:.0f}" if "compiled" in row else "-"
+        note = f" (not compiled: {row['not_compiled']})" if "not_compiled" in row else ""
+        yield f"{row['row']:<14}{row['eager']:>10.0f}{compiled:>10}  {row['mode']}{note}"
+
+
+def all_rows():
+    """The name, tokens and maker of each row."""
+    for name, steps, vocabulary, make in ROWS:
+        yield name, steps * BATCH, lambda steps=steps, vocabulary=vocabulary, make=make: sentences(steps, vocabulary, make)
+    for name, make in IMAGE_ROWS:
+        yield name, IMAGES, lambda make=make: images(make)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=11)
-    parser.add_argument("--only", nargs="*", default=[row[0] for row in ROWS + IMAGE_ROWS])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=11, help="measurements of each row and mode (default: 11)")
+    parser.add_argument("--only", nargs="*", default=[name for name, *_ in all_rows()], help="rows to measure, separated by spaces")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [measure(*row, args.repeat) for row in ROWS if row[0] in args.only]
-    rows += [measure_images(*row, args.repeat) for row in IMAGE_ROWS if row[0] in args.only]
-    json.dump({"name": f"PyTorch {torch.__version__}, {blas()}, {setting()}", "repeat": args.repeat, "rows": rows}, sys.stdout, indent=1)
+    rows = [measure(*row, args.repeat) for row in all_rows() if row[0] in args.only]
+    compiler = lacking() or "TorchInductor"
+    if rows:
+        print(*table(rows), f"compiler: {compiler}", sep="\n", file=sys.stderr)
+    name = f"PyTorch {torch.__version__}, {blas()}, {setting()}"
+    json.dump({"name": name, "compiler": compiler, "repeat": args.repeat, "rows": rows}, sys.stdout, indent=1)
     print()
 
 
