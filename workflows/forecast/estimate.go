@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -124,6 +125,7 @@ type costing struct {
 	// These count predicted tokens: tokens of an example and perUser of a training user, on
 	// average; trainTokens of all training users, testTokens of the whole test part.
 	tokens, perUser, trainTokens, testTokens float64
+	read                                     map[submission.Reading]population.Counts
 	speed                                    *Speed // of the program; nil if there is none, or it is unknown
 }
 
@@ -132,7 +134,7 @@ func newCosting(s *submission.Submission, cell int, model models.Network) costin
 	return costing{
 		cell: &s.Spec.Cells[cell], experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[cell]),
 		perUser: e.Data.Predicted(s.TokensPerUser[cell]), trainTokens: e.Data.Predicted(s.TrainTokens[cell]),
-		testTokens: e.Data.Predicted(s.TestTokens[cell]),
+		testTokens: e.Data.Predicted(s.TestTokens[cell]), read: s.Read,
 	}
 }
 
@@ -279,8 +281,8 @@ type Load struct {
 	// Training, Scoring and Attacks are floating-point operations.
 	Training, Scoring, Attacks float64
 	// Bytes are bytes through the store. Overhead is the seconds of a native training in addition to its
-	// operations, Program those of an external program.
-	Bytes, Overhead, Program float64
+	// operations, Preparation those of a task that prepares data, Program those of an external program.
+	Bytes, Overhead, Preparation, Program float64
 	// Unknown is set if a program of unknown speed does the work.
 	Unknown bool
 }
@@ -297,7 +299,7 @@ const (
 // Seconds returns the time on a core with a peak in GFLOP/s.
 func (l Load) Seconds(peakGFLOPS float64) float64 {
 	atPeak := l.Training/TrainingEfficiency + l.Scoring/ScoringEfficiency + l.Attacks/AttackEfficiency
-	return atPeak/(peakGFLOPS*1e9) + l.Overhead + l.Bytes/StoreBytes + l.Program + TaskSeconds
+	return atPeak/(peakGFLOPS*1e9) + l.Overhead + l.Preparation + l.Bytes/StoreBytes + l.Program + TaskSeconds
 }
 
 // Speed is the speed of a program that trains and scores in place of Coalmine.
@@ -316,10 +318,11 @@ type Pace struct{ Start, Token float64 }
 func trains(s *Speed) Pace { return s.Train }
 func scores(s *Speed) Pace { return s.Score }
 
-// Loads holds the loads of the tasks of a plan. Tasks that prepare data have no load.
+// Loads holds the loads of the tasks of a plan.
 type Loads struct {
 	nodes map[storage.Key]Load
 	steps map[storage.Key]stepLoad // by recipe
+	sizes map[storage.Key]size     // of prepared data
 }
 
 type stepLoad struct{ part, join Load }
@@ -339,7 +342,7 @@ func (l *Loads) Of(x *graph.Task) Load {
 // its parts, and an audit's own cost equally among its tasks. speed returns the speed of the
 // program of a cell; nil if unknown.
 func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed) *Loads {
-	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}}
+	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}, map[storage.Key]size{}}
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
 		model, err := networkOf(e)
@@ -360,6 +363,7 @@ func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed
 func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	nodes, chains := below(p, cell.Report, cell.Model)
 	trained, _ := below(p, cell.Model)
+	l.prepare(preparing{c.read, p, l.sizes}, nodes)
 	for _, ch := range chains {
 		if _, counted := l.steps[ch.Recipe]; !counted {
 			l.steps[ch.Recipe] = c.step(ch.StepRounds, ch.Width)

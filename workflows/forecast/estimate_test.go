@@ -18,8 +18,8 @@ import (
 
 func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
 	t.Parallel()
-	l := Load{Training: 3e12, Scoring: 2e12, Attacks: 1e12, Bytes: 5e8, Overhead: 3, Program: 7}
-	want := (3e12/TrainingEfficiency+2e12/ScoringEfficiency+1e12/AttackEfficiency)/100e9 + 2 + 3 + 7 + TaskSeconds
+	l := Load{Training: 3e12, Scoring: 2e12, Attacks: 1e12, Bytes: 5e8, Overhead: 3, Preparation: 5, Program: 7}
+	want := (3e12/TrainingEfficiency+2e12/ScoringEfficiency+1e12/AttackEfficiency)/100e9 + 2 + 3 + 5 + 7 + TaskSeconds
 	if got := l.Seconds(100); math.Abs(got-want) > 1e-9*want {
 		t.Errorf("%g s, want %g", got, want)
 	}

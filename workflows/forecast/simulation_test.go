@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -83,6 +84,24 @@ func TestManyCoresWaitForTheLongestTraining(t *testing.T) {
 	}
 	if spent := o.Busy * o.Time.Seconds() * 1000; math.Abs(spent-work(p)) > 1e-6*spent {
 		t.Errorf("the cores worked %v s, want %v", spent, work(p))
+	}
+}
+
+// A grid of one training in one part uses one of two cores: only its measurements overlap with the training. A
+// second training halves the time.
+func TestASecondCoreNeedsASecondTraining(t *testing.T) {
+	t.Parallel()
+	for _, training := range []string{"chunks: 1", "algorithm: sgd, rounds: 300, steps_per_task: 10"} {
+		p := planned(t, fmt.Sprintf("grid.axes.training=[{%s}]", training), "audit.every=null")
+		one, two := simulate(t, p, explained(t, p), 1), simulate(t, p, explained(t, p), 2)
+		if one.Time.Seconds() < 30 || two.Time < one.Time*90/100 || two.Busy > 0.55 {
+			t.Errorf("%s: %+v on one core, %+v on two", training, one, two)
+		}
+		p = planned(t, fmt.Sprintf("grid.axes.training=[{%s}, {%s, client: {learning_rate: 0.1}}]", training, training), "audit.every=null")
+		one, two = simulate(t, p, explained(t, p), 1), simulate(t, p, explained(t, p), 2)
+		if two.Time > one.Time*55/100 || two.Busy < 0.9 {
+			t.Errorf("%s, twice: %+v on one core, %+v on two", training, one, two)
+		}
 	}
 }
 

@@ -183,6 +183,7 @@ func (s *Submission) readSecond(ctx context.Context, finder sources.Finder, c *e
 		return nil, fmt.Errorf("%s: %w", c.Where(named.Path), err)
 	}
 	s.sources = append(s.sources, source)
+	s.count(source.Digests(), &r, &facts[0])
 	return &second{source.Digests(), facts[0]}, nil
 }
 

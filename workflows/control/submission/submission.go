@@ -40,10 +40,28 @@ type Submission struct {
 	// TestTokens the numbers of tokens of the training users and the test part. An image is one
 	// token: a model predicts its label.
 	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
+	// Read counts the users, examples and tokens of each source as it is read, before users are balanced.
+	// Each pixel of an image is a token.
+	Read map[Reading]population.Counts
 
 	sources []*sources.Source // of the data, surveyed
 	// tokenizers by the digests of their files.
 	tokenizers map[storage.Digest]*subwords.Tokenizer
+}
+
+// Reading identifies a source by its first file, and the level at which it is read.
+type Reading struct {
+	First storage.Digest
+	Level text.Level
+}
+
+// count adds a source surveyed for a recipe to Read.
+func (s *Submission) count(files []storage.Digest, r *datasets.Recipe, f *datasets.Facts) {
+	if s.Read == nil {
+		s.Read = map[Reading]population.Counts{}
+	}
+	read := r.Import(files, source.Limits{})
+	s.Read[Reading{files[0], cmp.Or(read.Level, text.WordLevel)}] = f.Source.Counts
 }
 
 // maxFileBytes bounds an experiment file: one byte more than the parser
@@ -221,6 +239,7 @@ func (s *Submission) surveySource(ctx context.Context, src *sources.Source, limi
 	s.sources = append(s.sources, src)
 	for n, u := range uses {
 		f, i := &found[at[n]], u.cell
+		s.count(src.Digests(), &recipes[at[n]], f)
 		if !u.ownData {
 			facts[i].Prepared[u.place] = cellFacts(src.Digests(), f)
 			continue
