@@ -41,7 +41,7 @@ type attending struct {
 	normal  []float32   // [block, width]
 	mixed   []float32   // [block, width]: the heads' outputs
 	turns   []float32   // [block, 2, pairs]: cosines and sines of the rotations of the newest positions
-	scores  []float32   // [context] scores of one head
+	scores  []float32   // [heads, positions] of one state
 	history []*position // positions of one state in order
 }
 
@@ -74,21 +74,17 @@ func (b *blocks) step(w *workspace, x []float32, states []*position, output []fl
 		}
 		feed.add(n, b.in, w.emitted, b.fedWidth(), x)
 	}
-	for i := range n {
-		b.normalize(row(output, i, b.in), row(x, i, b.in), b.scale, b.shift)
-	}
+	b.normalize(output, x[:n*b.in], b.scale, b.shift)
 }
 
 func (a *attending) reserve(n int, c cell) {
-	a.normal, a.mixed, a.scores = grow(a.normal, n*c.in), grow(a.mixed, n*c.in), grow(a.scores, c.context)
+	a.normal, a.mixed, a.scores = grow(a.normal, n*c.in), grow(a.mixed, n*c.in), grow(a.scores, c.heads*c.context)
 	a.turns = grow(a.turns, n*c.options.Rotary)
 }
 
 // project computes the product of the half's normalised input, of n rows, into dst.
 func (b *blocks) project(w *workspace, h *half, n int, x, dst []float32, columns int) {
-	for i := range n {
-		b.normalize(row(w.attending.normal, i, b.in), row(x, i, b.in), h.scale, h.shift)
-	}
+	b.normalize(w.attending.normal, x[:n*b.in], h.scale, h.shift)
 	if b.options.Unbiased {
 		kernels.GemmPacked(false, n, 1, w.attending.normal, b.in, &h.input, 0, dst, columns)
 		return
@@ -130,17 +126,20 @@ func (a *attending) remember(p *position) {
 // query x key / sqrt(width of a head).
 func (b *blocks) mix(a *attending, i int, query, mixed []float32) {
 	size, keys, sharing := b.headWidth(), b.keyWidth(), b.heads/b.options.keyHeads(b.heads)
-	scale, scores := 1/math.Sqrt(float64(size)), a.scores[:len(a.history)]
-	clear(mixed)
-	for head := range b.heads {
-		part := row(query, head, size)
-		for t, p := range a.history {
-			scores[t] = float32(scale * kernels.Dot(part, row(row(p.keysAndValues, 2*i, keys), head/sharing, size)))
+	scale, length := 1/math.Sqrt(float64(size)), len(a.history)
+	scores := a.scores[:b.heads*length]
+	for t, p := range a.history {
+		key := row(p.keysAndValues, 2*i, keys)
+		for head := range b.heads {
+			scores[head*length+t] = float32(scale * kernels.Dot(row(query, head, size), row(key, head/sharing, size)))
 		}
-		_, sum := kernels.SoftmaxTile(scores)
-		kernels.Scale(float32(1/sum), scores)
-		for t, p := range a.history {
-			kernels.Axpy(scores[t], row(row(p.keysAndValues, 2*i+1, keys), head/sharing, size), row(mixed, head, size))
+	}
+	kernels.SoftmaxRows(length, scores)
+	clear(mixed)
+	for t, p := range a.history {
+		value := row(p.keysAndValues, 2*i+1, keys)
+		for head := range b.heads {
+			kernels.Axpy(scores[head*length+t], row(value, head/sharing, size), row(mixed, head, size))
 		}
 	}
 }
@@ -153,39 +152,8 @@ func (b *blocks) feed(w *workspace, h *half, n int, x []float32) {
 	}
 }
 
-// gelu replaces x by x times the normal distribution function at x, in the approximation
-// by tanh of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2, which is x
-// sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)). scratch has the length of x.
-func gelu(x, scratch []float32) {
-	const slope = 2 * 0.7978845608028654 // sqrt(2/pi)
-	kernels.Mul(scratch, x, x)
-	kernels.Mul(scratch, scratch, x)
-	kernels.Scale(slope*0.044715, scratch)
-	kernels.Axpy(slope, x, scratch)
-	kernels.Sigmoid(scratch, scratch)
-	kernels.Mul(x, x, scratch)
-}
-
 // normEpsilon is the default of Blocks.Epsilon, as in PyTorch.
 const normEpsilon = 1e-5
-
-// normalize sets dst to x with mean 0 and variance 1, times scale plus shift (Ba et al.,
-// "Layer Normalization", 2016, section 3). Sums are in float64.
-func normalize(dst, x, scale, shift []float32, epsilon float64) {
-	var sum, squares float64
-	for _, v := range x {
-		sum += float64(v)
-	}
-	mean := sum / float64(len(x))
-	for _, v := range x {
-		d := float64(v) - mean
-		squares += float64(d * d)
-	}
-	factor := 1 / math.Sqrt(squares/float64(len(x))+epsilon)
-	for i, v := range x {
-		dst[i] = float32(float64(float64((float64(v)-mean)*factor)*float64(scale[i])) + float64(shift[i]))
-	}
-}
 
 // untrainable is the learner of a model that Coalmine only scores.
 type untrainable struct{}

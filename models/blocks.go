@@ -140,25 +140,28 @@ func (b *blocks) activate(hidden, scratch []float32) {
 		kernels.Sigmoid(scratch, x)
 		kernels.Mul(x, x, scratch)
 	default:
-		gelu(x, scratch)
+		kernels.GELU(x, x)
 	}
 	if b.options.Gated {
 		kernels.Mul(x, x, hidden[b.units:])
 	}
 }
 
-// normalize sets dst to the normalised x, multiplied by scale, plus shift. Sums are in float64.
+// normalize sets the rows of dst to the normalised rows of x, multiplied by scale, plus shift. Sums are in float64.
 func (b *blocks) normalize(dst, x, scale, shift []float32) {
 	epsilon := b.options.Epsilon
 	if epsilon == 0 {
 		epsilon = normEpsilon
 	}
 	if !b.options.RMS {
-		normalize(dst, x, scale, shift, epsilon)
+		kernels.NormalizeRows(dst, x, scale, shift, epsilon)
 		return
 	}
-	factor := 1 / math.Sqrt(kernels.SquaredNorm(x)/float64(len(x))+epsilon)
-	for i, v := range x {
-		dst[i] = float32(float64(float64(v)*factor) * float64(scale[i]))
+	for at := 0; at < len(x); at += b.in {
+		dst, x := dst[at:at+b.in], x[at:at+b.in]
+		factor := 1 / math.Sqrt(kernels.SquaredNorm(x)/float64(b.in)+epsilon)
+		for i, v := range x {
+			dst[i] = float32(float64(float64(v)*factor) * float64(scale[i]))
+		}
 	}
 }

@@ -29,7 +29,7 @@
 // alpha*sum instead. The tiling of rows and columns has no effect: an element depends only on its row of
 // A, its column of B, alpha, beta and its old value.
 //
-// Exp, Sigmoid and Tanh are polynomials after a reduction of the range,
+// Exp, Sigmoid, Tanh and GELU are polynomials after a reduction of the range,
 // one sequence of correctly rounded operations for each element.
 //
 // Sums (ExpSum, LogSumExp, Dot, SquaredNorm) and Max assign element i to lane i mod
@@ -38,7 +38,8 @@
 // ExpColumns documents the sums of columns.
 //
 // SumRows (float32) and ColumnMoments (float64) add each column in the order of the
-// rows. NormalizeColumns and NormalizeColumnsBackward round every operation.
+// rows. NormalizeColumns and NormalizeColumnsBackward round every operation. NormalizeRows
+// does so in float64, and adds each row in the order of the columns.
 //
 // ChaCha8, which computes the blocks of parallel random streams, uses only integers.
 //

@@ -101,6 +101,13 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 			call("normalizeColumnsBackward", nil, rows, dst, v, x, inverse, plain, product)
 		},
 		rectify: func(alpha float32, x, y []float32) { call("rectify", nil, alpha, x, y) },
+		rowMoments: func(columns, row int, x []float32, shift, plain, squares []float64) {
+			call("rowMoments", nil, columns, row, x, shift, plain, squares)
+		},
+		normalizeRow: func(dst, x, scale, shift []float32, mean, factor float64) {
+			call("normalizeRow", nil, dst, x, scale, shift, mean, factor)
+		},
+		gelu:    unary("gelu"),
 		chaCha8: func(rows, state []uint32) { call("chaCha8", nil, rows, state) },
 		peak:    func(rounds int) (r int) { call("peak", &r, rounds); return r },
 	}

@@ -32,6 +32,8 @@ func sigmoidAVX2(dst []float32, x []float32)
 
 func tanhAVX2(dst []float32, x []float32)
 
+func geluAVX2(dst []float32, x []float32)
+
 func maxAVX2(x []float32) float32
 
 func expSumAVX2(dst []float32, x []float32, max float32) float64
@@ -94,6 +96,10 @@ func normalizeColumnsAVX2(rows int, x []float32, mean []float32, inverse []float
 
 func normalizeColumnsBackwardAVX2(rows int, dst []float32, v []float32, x []float32, inverse []float32, plain []float32, product []float32)
 
+func rowMomentsAVX2(columns int, row int, x []float32, shift []float64, plain []float64, squares []float64)
+
+func normalizeRowAVX2(dst []float32, x []float32, scale []float32, shift []float32, mean float64, factor float64)
+
 func chaCha8AVX2(rows []uint32, state []uint32)
 
 func peakAVX2(rounds int) int
@@ -151,6 +157,8 @@ func expAVX512(dst []float32, x []float32)
 func sigmoidAVX512(dst []float32, x []float32)
 
 func tanhAVX512(dst []float32, x []float32)
+
+func geluAVX512(dst []float32, x []float32)
 
 func maxAVX512(x []float32) float32
 
@@ -213,6 +221,10 @@ func columnMomentsAVX512(rows int, columns int, row int, x []float32, y []float3
 func normalizeColumnsAVX512(rows int, x []float32, mean []float32, inverse []float32)
 
 func normalizeColumnsBackwardAVX512(rows int, dst []float32, v []float32, x []float32, inverse []float32, plain []float32, product []float32)
+
+func rowMomentsAVX512(columns int, row int, x []float32, shift []float64, plain []float64, squares []float64)
+
+func normalizeRowAVX512(dst []float32, x []float32, scale []float32, shift []float32, mean float64, factor float64)
 
 func chaCha8AVX512(rows []uint32, state []uint32)
 

@@ -3338,6 +3338,192 @@ done:
 	VZEROUPPER
 	RET
 
+// func geluAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluAVX2(SB), NOSPLIT, $0-48
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x10, DX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VMOVUPS     (CX)(BX*1), Y0
+	VMOVUPS     32(CX)(BX*1), Y1
+	VMULPS      Y0, Y0, Y2
+	VMULPS      Y1, Y1, Y3
+	VMULPS      Y0, Y2, Y2
+	VMULPS      Y1, Y3, Y3
+	VMULPS      gelu_cubic<>+0(SB), Y2, Y2
+	VMULPS      gelu_cubic<>+0(SB), Y3, Y3
+	VMOVUPS     gelu_slope<>+0(SB), Y4
+	VFMADD231PS Y4, Y0, Y2
+	VFMADD231PS Y4, Y1, Y3
+	VPOR        sign_bit<>+0(SB), Y2, Y4
+	VPOR        sign_bit<>+0(SB), Y3, Y5
+	VMOVUPS     exp_lowest<>+0(SB), Y6
+	VMAXPS      Y4, Y6, Y4
+	VMAXPS      Y5, Y6, Y5
+	VMOVUPS     round_to_integer<>+0(SB), Y9
+	VMOVUPS     Y9, Y6
+	VMOVUPS     Y9, Y7
+	VMOVUPS     log2_e<>+0(SB), Y8
+	VFMADD231PS Y8, Y4, Y6
+	VFMADD231PS Y8, Y5, Y7
+	VSUBPS      Y9, Y6, Y8
+	VSUBPS      Y9, Y7, Y9
+	VMOVUPS     minus_ln2_high<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
+	VMOVUPS     minus_ln2_low<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
+	VMOVUPS     expm1_5<>+0(SB), Y8
+	VMOVUPS     expm1_5<>+0(SB), Y9
+	VFMADD213PS expm1_4<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_4<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_3<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_3<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_2<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_2<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_1<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_1<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_0<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_0<>+0(SB), Y5, Y9
+	VMULPS      Y4, Y4, Y10
+	VMULPS      Y5, Y5, Y11
+	VFMADD213PS Y4, Y10, Y8
+	VFMADD213PS Y5, Y11, Y9
+	VPSUBD      round_to_integer<>+0(SB), Y6, Y6
+	VPSUBD      round_to_integer<>+0(SB), Y7, Y7
+	VPSRAD      $0x01, Y6, Y4
+	VPSRAD      $0x01, Y7, Y5
+	VPSUBD      Y4, Y6, Y6
+	VPSUBD      Y5, Y7, Y7
+	VPSLLD      $0x17, Y4, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMOVUPS     one<>+0(SB), Y10
+	VPADDD      Y10, Y4, Y4
+	VPADDD      Y10, Y5, Y5
+	VPSLLD      $0x17, Y6, Y6
+	VPSLLD      $0x17, Y7, Y7
+	VMOVUPS     one<>+0(SB), Y10
+	VPADDD      Y10, Y6, Y6
+	VPADDD      Y10, Y7, Y7
+	VADDPS      one<>+0(SB), Y8, Y8
+	VADDPS      one<>+0(SB), Y9, Y9
+	VMULPS      Y4, Y8, Y8
+	VMULPS      Y5, Y9, Y9
+	VMULPS      Y6, Y8, Y8
+	VMULPS      Y7, Y9, Y9
+	VMOVUPS     one<>+0(SB), Y4
+	VBLENDVPS   Y2, Y8, Y4, Y2
+	VBLENDVPS   Y3, Y9, Y4, Y3
+	VADDPS      one<>+0(SB), Y8, Y8
+	VADDPS      one<>+0(SB), Y9, Y9
+	VDIVPS      Y8, Y2, Y2
+	VDIVPS      Y9, Y3, Y3
+	VMULPS      Y2, Y0, Y0
+	VMULPS      Y3, Y1, Y1
+	VMOVUPS     Y0, (AX)(BX*1)
+	VMOVUPS     Y1, 32(AX)(BX*1)
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, DX
+	JGE         whole
+
+rest:
+	ADDQ        $0x10, DX
+	JZ          done
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        DX
+	VMOVUPS     64(SI)(DX*4), Y0
+	VMOVUPS     96(SI)(DX*4), Y1
+	VMASKMOVPS  (CX)(BX*1), Y0, Y2
+	VMASKMOVPS  32(CX)(BX*1), Y1, Y3
+	VMULPS      Y2, Y2, Y4
+	VMULPS      Y3, Y3, Y5
+	VMULPS      Y2, Y4, Y4
+	VMULPS      Y3, Y5, Y5
+	VMULPS      gelu_cubic<>+0(SB), Y4, Y4
+	VMULPS      gelu_cubic<>+0(SB), Y5, Y5
+	VMOVUPS     gelu_slope<>+0(SB), Y6
+	VFMADD231PS Y6, Y2, Y4
+	VFMADD231PS Y6, Y3, Y5
+	VPOR        sign_bit<>+0(SB), Y4, Y6
+	VPOR        sign_bit<>+0(SB), Y5, Y7
+	VMOVUPS     exp_lowest<>+0(SB), Y8
+	VMAXPS      Y6, Y8, Y6
+	VMAXPS      Y7, Y8, Y7
+	VMOVUPS     round_to_integer<>+0(SB), Y11
+	VMOVUPS     Y11, Y8
+	VMOVUPS     Y11, Y9
+	VMOVUPS     log2_e<>+0(SB), Y10
+	VFMADD231PS Y10, Y6, Y8
+	VFMADD231PS Y10, Y7, Y9
+	VSUBPS      Y11, Y8, Y10
+	VSUBPS      Y11, Y9, Y11
+	VMOVUPS     minus_ln2_high<>+0(SB), Y12
+	VFMADD231PS Y12, Y10, Y6
+	VFMADD231PS Y12, Y11, Y7
+	VMOVUPS     minus_ln2_low<>+0(SB), Y12
+	VFMADD231PS Y12, Y10, Y6
+	VFMADD231PS Y12, Y11, Y7
+	VMOVUPS     expm1_5<>+0(SB), Y10
+	VMOVUPS     expm1_5<>+0(SB), Y11
+	VFMADD213PS expm1_4<>+0(SB), Y6, Y10
+	VFMADD213PS expm1_4<>+0(SB), Y7, Y11
+	VFMADD213PS expm1_3<>+0(SB), Y6, Y10
+	VFMADD213PS expm1_3<>+0(SB), Y7, Y11
+	VFMADD213PS expm1_2<>+0(SB), Y6, Y10
+	VFMADD213PS expm1_2<>+0(SB), Y7, Y11
+	VFMADD213PS expm1_1<>+0(SB), Y6, Y10
+	VFMADD213PS expm1_1<>+0(SB), Y7, Y11
+	VFMADD213PS expm1_0<>+0(SB), Y6, Y10
+	VFMADD213PS expm1_0<>+0(SB), Y7, Y11
+	VMULPS      Y6, Y6, Y12
+	VMULPS      Y7, Y7, Y13
+	VFMADD213PS Y6, Y12, Y10
+	VFMADD213PS Y7, Y13, Y11
+	VPSUBD      round_to_integer<>+0(SB), Y8, Y8
+	VPSUBD      round_to_integer<>+0(SB), Y9, Y9
+	VPSRAD      $0x01, Y8, Y6
+	VPSRAD      $0x01, Y9, Y7
+	VPSUBD      Y6, Y8, Y8
+	VPSUBD      Y7, Y9, Y9
+	VPSLLD      $0x17, Y6, Y6
+	VPSLLD      $0x17, Y7, Y7
+	VMOVUPS     one<>+0(SB), Y12
+	VPADDD      Y12, Y6, Y6
+	VPADDD      Y12, Y7, Y7
+	VPSLLD      $0x17, Y8, Y8
+	VPSLLD      $0x17, Y9, Y9
+	VMOVUPS     one<>+0(SB), Y12
+	VPADDD      Y12, Y8, Y8
+	VPADDD      Y12, Y9, Y9
+	VADDPS      one<>+0(SB), Y10, Y10
+	VADDPS      one<>+0(SB), Y11, Y11
+	VMULPS      Y6, Y10, Y10
+	VMULPS      Y7, Y11, Y11
+	VMULPS      Y8, Y10, Y10
+	VMULPS      Y9, Y11, Y11
+	VMOVUPS     one<>+0(SB), Y6
+	VBLENDVPS   Y4, Y10, Y6, Y4
+	VBLENDVPS   Y5, Y11, Y6, Y5
+	VADDPS      one<>+0(SB), Y10, Y10
+	VADDPS      one<>+0(SB), Y11, Y11
+	VDIVPS      Y10, Y4, Y4
+	VDIVPS      Y11, Y5, Y5
+	VMULPS      Y4, Y2, Y2
+	VMULPS      Y5, Y3, Y3
+	VMASKMOVPS  Y2, Y0, (AX)(BX*1)
+	VMASKMOVPS  Y3, Y1, 32(AX)(BX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func maxAVX2(x []float32) float32
 // Requires: AVX
 TEXT ·maxAVX2(SB), NOSPLIT, $0-28
@@ -6463,6 +6649,190 @@ last_row:
 	JNZ        last_row
 
 done:
+	VZEROUPPER
+	RET
+
+// func rowMomentsAVX2(columns int, row int, x []float32, shift []float64, plain []float64, squares []float64)
+// Requires: AVX, AVX2
+TEXT ·rowMomentsAVX2(SB), NOSPLIT, $0-112
+	MOVQ    columns+0(FP), AX
+	MOVQ    row+8(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    x_base+16(FP), DX
+	LEAQ    (CX)(CX*2), BX
+	LEAQ    (DX)(CX*4), SI
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	MOVQ    shift_base+40(FP), DI
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+block:
+	VMOVUPS      (DX), Y7
+	VUNPCKLPS    (DX)(CX*1), Y7, Y6
+	VUNPCKHPS    (DX)(CX*1), Y7, Y7
+	VMOVUPS      (DX)(CX*2), Y9
+	VUNPCKLPS    (DX)(BX*1), Y9, Y8
+	VUNPCKHPS    (DX)(BX*1), Y9, Y9
+	VMOVUPS      (SI), Y11
+	VUNPCKLPS    (SI)(CX*1), Y11, Y10
+	VUNPCKHPS    (SI)(CX*1), Y11, Y11
+	VMOVUPS      (SI)(CX*2), Y13
+	VUNPCKLPS    (SI)(BX*1), Y13, Y12
+	VUNPCKHPS    (SI)(BX*1), Y13, Y13
+	VUNPCKLPD    Y8, Y6, Y14
+	VUNPCKHPD    Y8, Y6, Y6
+	VUNPCKLPD    Y9, Y7, Y8
+	VUNPCKHPD    Y9, Y7, Y7
+	VUNPCKLPD    Y12, Y10, Y9
+	VUNPCKHPD    Y12, Y10, Y10
+	VUNPCKLPD    Y13, Y11, Y12
+	VUNPCKHPD    Y13, Y11, Y11
+	VPERM2F128   $0x20, Y9, Y14, Y13
+	VPERM2F128   $0x31, Y9, Y14, Y14
+	VPERM2F128   $0x20, Y10, Y6, Y9
+	VPERM2F128   $0x31, Y10, Y6, Y10
+	VPERM2F128   $0x20, Y12, Y8, Y6
+	VPERM2F128   $0x31, Y12, Y8, Y12
+	VPERM2F128   $0x20, Y11, Y7, Y8
+	VPERM2F128   $0x31, Y11, Y7, Y7
+	VCVTPS2PD    X13, Y11
+	VEXTRACTF128 $0x01, Y13, X13
+	VCVTPS2PD    X13, Y13
+	VSUBPD       Y0, Y11, Y11
+	VSUBPD       Y1, Y13, Y13
+	VADDPD       Y11, Y2, Y2
+	VADDPD       Y13, Y3, Y3
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y13, Y13, Y13
+	VADDPD       Y11, Y4, Y4
+	VADDPD       Y13, Y5, Y5
+	VCVTPS2PD    X9, Y11
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VSUBPD       Y0, Y11, Y11
+	VSUBPD       Y1, Y9, Y9
+	VADDPD       Y11, Y2, Y2
+	VADDPD       Y9, Y3, Y3
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y9, Y9, Y9
+	VADDPD       Y11, Y4, Y4
+	VADDPD       Y9, Y5, Y5
+	VCVTPS2PD    X6, Y9
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VSUBPD       Y0, Y9, Y9
+	VSUBPD       Y1, Y6, Y6
+	VADDPD       Y9, Y2, Y2
+	VADDPD       Y6, Y3, Y3
+	VMULPD       Y9, Y9, Y9
+	VMULPD       Y6, Y6, Y6
+	VADDPD       Y9, Y4, Y4
+	VADDPD       Y6, Y5, Y5
+	VCVTPS2PD    X8, Y6
+	VEXTRACTF128 $0x01, Y8, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y0, Y6, Y6
+	VSUBPD       Y1, Y8, Y8
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y8, Y3, Y3
+	VMULPD       Y6, Y6, Y6
+	VMULPD       Y8, Y8, Y8
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y8, Y5, Y5
+	VCVTPS2PD    X14, Y6
+	VEXTRACTF128 $0x01, Y14, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y0, Y6, Y6
+	VSUBPD       Y1, Y8, Y8
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y8, Y3, Y3
+	VMULPD       Y6, Y6, Y6
+	VMULPD       Y8, Y8, Y8
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y8, Y5, Y5
+	VCVTPS2PD    X10, Y6
+	VEXTRACTF128 $0x01, Y10, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y0, Y6, Y6
+	VSUBPD       Y1, Y8, Y8
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y8, Y3, Y3
+	VMULPD       Y6, Y6, Y6
+	VMULPD       Y8, Y8, Y8
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y8, Y5, Y5
+	VCVTPS2PD    X12, Y6
+	VEXTRACTF128 $0x01, Y12, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y0, Y6, Y6
+	VSUBPD       Y1, Y8, Y8
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y8, Y3, Y3
+	VMULPD       Y6, Y6, Y6
+	VMULPD       Y8, Y8, Y8
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y8, Y5, Y5
+	VCVTPS2PD    X7, Y6
+	VEXTRACTF128 $0x01, Y7, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y0, Y6, Y6
+	VSUBPD       Y1, Y7, Y7
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VMULPD       Y6, Y6, Y6
+	VMULPD       Y7, Y7, Y7
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y7, Y5, Y5
+	ADDQ         $0x20, DX
+	ADDQ         $0x20, SI
+	SUBQ         $0x08, AX
+	JNZ          block
+	MOVQ         plain_base+64(FP), AX
+	VMOVUPD      Y2, (AX)
+	VMOVUPD      Y3, 32(AX)
+	MOVQ         squares_base+88(FP), AX
+	VMOVUPD      Y4, (AX)
+	VMOVUPD      Y5, 32(AX)
+	VZEROUPPER
+	RET
+
+// func normalizeRowAVX2(dst []float32, x []float32, scale []float32, shift []float32, mean float64, factor float64)
+// Requires: AVX
+TEXT ·normalizeRowAVX2(SB), NOSPLIT, $0-112
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         scale_base+48(FP), DX
+	MOVQ         shift_base+72(FP), BX
+	MOVQ         x_len+32(FP), SI
+	XORQ         DI, DI
+	VBROADCASTSD mean+96(FP), Y0
+	VBROADCASTSD factor+104(FP), Y1
+
+columns:
+	VCVTPS2PD  (CX)(DI*1), Y2
+	VCVTPS2PD  (DX)(DI*1), Y3
+	VCVTPS2PD  (BX)(DI*1), Y4
+	VSUBPD     Y0, Y2, Y2
+	VMULPD     Y1, Y2, Y2
+	VMULPD     Y3, Y2, Y2
+	VADDPD     Y4, Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, (AX)(DI*1)
+	VCVTPS2PD  16(CX)(DI*1), Y2
+	VCVTPS2PD  16(DX)(DI*1), Y3
+	VCVTPS2PD  16(BX)(DI*1), Y4
+	VSUBPD     Y0, Y2, Y2
+	VMULPD     Y1, Y2, Y2
+	VMULPD     Y3, Y2, Y2
+	VADDPD     Y4, Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, 16(AX)(DI*1)
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, SI
+	JNZ        columns
 	VZEROUPPER
 	RET
 
@@ -14946,6 +15316,195 @@ done:
 	VZEROUPPER
 	RET
 
+// func geluAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·geluAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         x_len+32(FP), CX
+	XORQ         BX, BX
+	VBROADCASTSS one<>+0(SB), Z0
+	VBROADCASTSS sign_bit<>+0(SB), Z1
+	VBROADCASTSS log2_e<>+0(SB), Z2
+	VBROADCASTSS round_to_integer<>+0(SB), Z3
+	VBROADCASTSS minus_ln2_high<>+0(SB), Z4
+	VBROADCASTSS minus_ln2_low<>+0(SB), Z5
+	VBROADCASTSS exp_lowest<>+0(SB), Z6
+	VBROADCASTSS expm1_0<>+0(SB), Z7
+	VBROADCASTSS expm1_1<>+0(SB), Z8
+	VBROADCASTSS expm1_2<>+0(SB), Z9
+	VBROADCASTSS expm1_3<>+0(SB), Z10
+	VBROADCASTSS expm1_4<>+0(SB), Z11
+	VBROADCASTSS expm1_5<>+0(SB), Z12
+	VBROADCASTSS gelu_cubic<>+0(SB), Z13
+	VBROADCASTSS gelu_slope<>+0(SB), Z14
+	SUBQ         $0x20, CX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	VMOVUPS     (DX)(BX*1), Z15
+	VMOVUPS     64(DX)(BX*1), Z16
+	VMULPS      Z15, Z15, Z17
+	VMULPS      Z16, Z16, Z18
+	VMULPS      Z15, Z17, Z17
+	VMULPS      Z16, Z18, Z18
+	VMULPS      Z13, Z17, Z17
+	VMULPS      Z13, Z18, Z18
+	VFMADD231PS Z14, Z15, Z17
+	VFMADD231PS Z14, Z16, Z18
+	VPORD       Z1, Z17, Z19
+	VPORD       Z1, Z18, Z20
+	VMAXPS      Z19, Z6, Z19
+	VMAXPS      Z20, Z6, Z20
+	VMOVUPS     Z3, Z21
+	VMOVUPS     Z3, Z22
+	VFMADD231PS Z2, Z19, Z21
+	VFMADD231PS Z2, Z20, Z22
+	VSUBPS      Z3, Z21, Z23
+	VSUBPS      Z3, Z22, Z24
+	VFMADD231PS Z4, Z23, Z19
+	VFMADD231PS Z4, Z24, Z20
+	VFMADD231PS Z5, Z23, Z19
+	VFMADD231PS Z5, Z24, Z20
+	VMOVUPS     Z12, Z23
+	VMOVUPS     Z12, Z24
+	VFMADD213PS Z11, Z19, Z23
+	VFMADD213PS Z11, Z20, Z24
+	VFMADD213PS Z10, Z19, Z23
+	VFMADD213PS Z10, Z20, Z24
+	VFMADD213PS Z9, Z19, Z23
+	VFMADD213PS Z9, Z20, Z24
+	VFMADD213PS Z8, Z19, Z23
+	VFMADD213PS Z8, Z20, Z24
+	VFMADD213PS Z7, Z19, Z23
+	VFMADD213PS Z7, Z20, Z24
+	VMULPS      Z19, Z19, Z29
+	VMULPS      Z20, Z20, Z30
+	VFMADD213PS Z19, Z29, Z23
+	VFMADD213PS Z20, Z30, Z24
+	VPSUBD      Z3, Z21, Z21
+	VPSUBD      Z3, Z22, Z22
+	VPSRAD      $0x01, Z21, Z19
+	VPSRAD      $0x01, Z22, Z20
+	VPSUBD      Z19, Z21, Z21
+	VPSUBD      Z20, Z22, Z22
+	VPSLLD      $0x17, Z19, Z19
+	VPSLLD      $0x17, Z20, Z20
+	VPADDD      Z0, Z19, Z19
+	VPADDD      Z0, Z20, Z20
+	VPSLLD      $0x17, Z21, Z21
+	VPSLLD      $0x17, Z22, Z22
+	VPADDD      Z0, Z21, Z21
+	VPADDD      Z0, Z22, Z22
+	VADDPS      Z0, Z23, Z23
+	VADDPS      Z0, Z24, Z24
+	VMULPS      Z19, Z23, Z23
+	VMULPS      Z20, Z24, Z24
+	VMULPS      Z21, Z23, Z23
+	VMULPS      Z22, Z24, Z24
+	VPMOVD2M    Z17, K1
+	VPMOVD2M    Z18, K2
+	VBLENDMPS   Z23, Z0, K1, Z25
+	VBLENDMPS   Z24, Z0, K2, Z26
+	VADDPS      Z0, Z23, Z23
+	VADDPS      Z0, Z24, Z24
+	VDIVPS      Z23, Z25, Z25
+	VDIVPS      Z24, Z26, Z26
+	VMULPS      Z25, Z15, Z15
+	VMULPS      Z26, Z16, Z16
+	VMOVUPS     Z15, (AX)(BX*1)
+	VMOVUPS     Z16, 64(AX)(BX*1)
+	ADDQ        $0x00000080, BX
+	SUBQ        $0x20, CX
+	JGE         whole
+
+rest:
+	ADDQ        $0x20, CX
+	JZ          done
+	MOVQ        $0x00000001, SI
+	SHLQ        CL, SI
+	DECQ        SI
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	VMOVUPS.Z   (DX)(BX*1), K1, Z15
+	VMOVUPS.Z   64(DX)(BX*1), K2, Z16
+	VMULPS      Z15, Z15, Z17
+	VMULPS      Z16, Z16, Z18
+	VMULPS      Z15, Z17, Z17
+	VMULPS      Z16, Z18, Z18
+	VMULPS      Z13, Z17, Z17
+	VMULPS      Z13, Z18, Z18
+	VFMADD231PS Z14, Z15, Z17
+	VFMADD231PS Z14, Z16, Z18
+	VPORD       Z1, Z17, Z13
+	VPORD       Z1, Z18, Z1
+	VMAXPS      Z13, Z6, Z13
+	VMAXPS      Z1, Z6, Z1
+	VMOVUPS     Z3, Z6
+	VMOVUPS     Z3, Z14
+	VFMADD231PS Z2, Z13, Z6
+	VFMADD231PS Z2, Z1, Z14
+	VSUBPS      Z3, Z6, Z2
+	VSUBPS      Z3, Z14, Z19
+	VFMADD231PS Z4, Z2, Z13
+	VFMADD231PS Z4, Z19, Z1
+	VFMADD231PS Z5, Z2, Z13
+	VFMADD231PS Z5, Z19, Z1
+	VMOVUPS     Z12, Z2
+	VMOVUPS     Z12, Z4
+	VFMADD213PS Z11, Z13, Z2
+	VFMADD213PS Z11, Z1, Z4
+	VFMADD213PS Z10, Z13, Z2
+	VFMADD213PS Z10, Z1, Z4
+	VFMADD213PS Z9, Z13, Z2
+	VFMADD213PS Z9, Z1, Z4
+	VFMADD213PS Z8, Z13, Z2
+	VFMADD213PS Z8, Z1, Z4
+	VFMADD213PS Z7, Z13, Z2
+	VFMADD213PS Z7, Z1, Z4
+	VMULPS      Z13, Z13, Z5
+	VMULPS      Z1, Z1, Z7
+	VFMADD213PS Z13, Z5, Z2
+	VFMADD213PS Z1, Z7, Z4
+	VPSUBD      Z3, Z6, Z6
+	VPSUBD      Z3, Z14, Z14
+	VPSRAD      $0x01, Z6, Z1
+	VPSRAD      $0x01, Z14, Z3
+	VPSUBD      Z1, Z6, Z6
+	VPSUBD      Z3, Z14, Z14
+	VPSLLD      $0x17, Z1, Z1
+	VPSLLD      $0x17, Z3, Z3
+	VPADDD      Z0, Z1, Z1
+	VPADDD      Z0, Z3, Z3
+	VPSLLD      $0x17, Z6, Z6
+	VPSLLD      $0x17, Z14, Z14
+	VPADDD      Z0, Z6, Z6
+	VPADDD      Z0, Z14, Z14
+	VADDPS      Z0, Z2, Z2
+	VADDPS      Z0, Z4, Z4
+	VMULPS      Z1, Z2, Z2
+	VMULPS      Z3, Z4, Z4
+	VMULPS      Z6, Z2, Z2
+	VMULPS      Z14, Z4, Z4
+	VPMOVD2M    Z17, K3
+	VPMOVD2M    Z18, K4
+	VBLENDMPS   Z2, Z0, K3, Z27
+	VBLENDMPS   Z4, Z0, K4, Z28
+	VADDPS      Z0, Z2, Z2
+	VADDPS      Z0, Z4, Z4
+	VDIVPS      Z2, Z27, Z27
+	VDIVPS      Z4, Z28, Z28
+	VMULPS      Z27, Z15, Z15
+	VMULPS      Z28, Z16, Z16
+	VMOVUPS     Z15, K1, (AX)(BX*1)
+	VMOVUPS     Z16, K2, 64(AX)(BX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func maxAVX512(x []float32) float32
 // Requires: AVX, AVX512F
 TEXT ·maxAVX512(SB), NOSPLIT, $0-28
@@ -18137,6 +18696,128 @@ done:
 	VZEROUPPER
 	RET
 
+// func rowMomentsAVX512(columns int, row int, x []float32, shift []float64, plain []float64, squares []float64)
+// Requires: AVX, AVX512F
+TEXT ·rowMomentsAVX512(SB), NOSPLIT, $0-112
+	MOVQ    columns+0(FP), AX
+	MOVQ    row+8(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    x_base+16(FP), DX
+	LEAQ    (CX)(CX*2), BX
+	LEAQ    (DX)(CX*4), SI
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	MOVQ    shift_base+40(FP), DI
+	VMOVUPD (DI), Z0
+
+block:
+	VMOVUPS    (DX), Y4
+	VUNPCKLPS  (DX)(CX*1), Y4, Y3
+	VUNPCKHPS  (DX)(CX*1), Y4, Y4
+	VMOVUPS    (DX)(CX*2), Y6
+	VUNPCKLPS  (DX)(BX*1), Y6, Y5
+	VUNPCKHPS  (DX)(BX*1), Y6, Y6
+	VMOVUPS    (SI), Y8
+	VUNPCKLPS  (SI)(CX*1), Y8, Y7
+	VUNPCKHPS  (SI)(CX*1), Y8, Y8
+	VMOVUPS    (SI)(CX*2), Y10
+	VUNPCKLPS  (SI)(BX*1), Y10, Y9
+	VUNPCKHPS  (SI)(BX*1), Y10, Y10
+	VUNPCKLPD  Y5, Y3, Y11
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VUNPCKLPD  Y9, Y7, Y6
+	VUNPCKHPD  Y9, Y7, Y7
+	VUNPCKLPD  Y10, Y8, Y9
+	VUNPCKHPD  Y10, Y8, Y8
+	VPERM2F128 $0x20, Y6, Y11, Y10
+	VPERM2F128 $0x31, Y6, Y11, Y11
+	VPERM2F128 $0x20, Y7, Y3, Y6
+	VPERM2F128 $0x31, Y7, Y3, Y7
+	VPERM2F128 $0x20, Y9, Y5, Y3
+	VPERM2F128 $0x31, Y9, Y5, Y9
+	VPERM2F128 $0x20, Y8, Y4, Y5
+	VPERM2F128 $0x31, Y8, Y4, Y4
+	VCVTPS2PD  Y10, Z8
+	VSUBPD     Z0, Z8, Z8
+	VADDPD     Z8, Z1, Z1
+	VMULPD     Z8, Z8, Z8
+	VADDPD     Z8, Z2, Z2
+	VCVTPS2PD  Y6, Z6
+	VSUBPD     Z0, Z6, Z6
+	VADDPD     Z6, Z1, Z1
+	VMULPD     Z6, Z6, Z6
+	VADDPD     Z6, Z2, Z2
+	VCVTPS2PD  Y3, Z3
+	VSUBPD     Z0, Z3, Z3
+	VADDPD     Z3, Z1, Z1
+	VMULPD     Z3, Z3, Z3
+	VADDPD     Z3, Z2, Z2
+	VCVTPS2PD  Y5, Z3
+	VSUBPD     Z0, Z3, Z3
+	VADDPD     Z3, Z1, Z1
+	VMULPD     Z3, Z3, Z3
+	VADDPD     Z3, Z2, Z2
+	VCVTPS2PD  Y11, Z3
+	VSUBPD     Z0, Z3, Z3
+	VADDPD     Z3, Z1, Z1
+	VMULPD     Z3, Z3, Z3
+	VADDPD     Z3, Z2, Z2
+	VCVTPS2PD  Y7, Z3
+	VSUBPD     Z0, Z3, Z3
+	VADDPD     Z3, Z1, Z1
+	VMULPD     Z3, Z3, Z3
+	VADDPD     Z3, Z2, Z2
+	VCVTPS2PD  Y9, Z3
+	VSUBPD     Z0, Z3, Z3
+	VADDPD     Z3, Z1, Z1
+	VMULPD     Z3, Z3, Z3
+	VADDPD     Z3, Z2, Z2
+	VCVTPS2PD  Y4, Z3
+	VSUBPD     Z0, Z3, Z3
+	VADDPD     Z3, Z1, Z1
+	VMULPD     Z3, Z3, Z3
+	VADDPD     Z3, Z2, Z2
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, SI
+	SUBQ       $0x08, AX
+	JNZ        block
+	MOVQ       plain_base+64(FP), AX
+	VMOVUPD    Z1, (AX)
+	MOVQ       squares_base+88(FP), AX
+	VMOVUPD    Z2, (AX)
+	VZEROUPPER
+	RET
+
+// func normalizeRowAVX512(dst []float32, x []float32, scale []float32, shift []float32, mean float64, factor float64)
+// Requires: AVX, AVX512F
+TEXT ·normalizeRowAVX512(SB), NOSPLIT, $0-112
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         scale_base+48(FP), DX
+	MOVQ         shift_base+72(FP), BX
+	MOVQ         x_len+32(FP), SI
+	XORQ         DI, DI
+	VBROADCASTSD mean+96(FP), Z0
+	VBROADCASTSD factor+104(FP), Z1
+
+columns:
+	VCVTPS2PD (CX)(DI*1), Z2
+	VCVTPS2PD (DX)(DI*1), Z3
+	VCVTPS2PD (BX)(DI*1), Z4
+	VSUBPD    Z0, Z2, Z2
+	VMULPD    Z1, Z2, Z2
+	VMULPD    Z3, Z2, Z2
+	VADDPD    Z4, Z2, Z2
+	VCVTPD2PS Z2, Y2
+	VMOVUPS   Y2, (AX)(DI*1)
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, SI
+	JNZ       columns
+	VZEROUPPER
+	RET
+
 // func chaCha8AVX512(rows []uint32, state []uint32)
 // Requires: AVX, AVX512F
 TEXT ·chaCha8AVX512(SB), NOSPLIT, $0-48
@@ -18522,6 +19203,18 @@ DATA expm1_5<>+8(SB)/8, $0x395092b6395092b6
 DATA expm1_5<>+16(SB)/8, $0x395092b6395092b6
 DATA expm1_5<>+24(SB)/8, $0x395092b6395092b6
 GLOBL expm1_5<>(SB), RODATA|NOPTR, $32
+
+DATA gelu_cubic<>+0(SB)/8, $0x3d9222793d922279
+DATA gelu_cubic<>+8(SB)/8, $0x3d9222793d922279
+DATA gelu_cubic<>+16(SB)/8, $0x3d9222793d922279
+DATA gelu_cubic<>+24(SB)/8, $0x3d9222793d922279
+GLOBL gelu_cubic<>(SB), RODATA|NOPTR, $32
+
+DATA gelu_slope<>+0(SB)/8, $0x3fcc422a3fcc422a
+DATA gelu_slope<>+8(SB)/8, $0x3fcc422a3fcc422a
+DATA gelu_slope<>+16(SB)/8, $0x3fcc422a3fcc422a
+DATA gelu_slope<>+24(SB)/8, $0x3fcc422a3fcc422a
+GLOBL gelu_slope<>(SB), RODATA|NOPTR, $32
 
 DATA half<>+0(SB)/8, $0x3f0000003f000000
 DATA half<>+8(SB)/8, $0x3f0000003f000000

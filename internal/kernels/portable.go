@@ -51,6 +51,9 @@ var portable = &set{
 	columnMoments:            columnMoments,
 	normalizeColumns:         normalizeColumns,
 	normalizeColumnsBackward: normalizeColumnsBackward,
+	rowMoments:               rowMoments,
+	normalizeRow:             normalizeRow,
+	gelu:                     each(gelu),
 	chaCha8:                  chaCha8,
 	peak:                     peak,
 }

@@ -64,6 +64,11 @@ type set struct {
 	normalizeColumns         func(rows int, x, mean, inverse []float32)
 	normalizeColumnsBackward func(rows int, dst, v, x, inverse, plain, product []float32)
 
+	// Kernels of transformers. rowMoments processes momentRows rows, and both take a multiple of rowUnit columns.
+	rowMoments   func(columns, row int, x []float32, shift, plain, squares []float64)
+	normalizeRow func(dst, x, scale, shift []float32, mean, factor float64)
+	gelu         func(dst, x []float32)
+
 	// chaCha8 computes blocks of lanes that divide ChaCha8Lanes.
 	chaCha8 func(rows, state []uint32)
 

@@ -45,6 +45,9 @@ var avx2 = &set{
 	columnMoments:            columnMomentsAVX2,
 	normalizeColumns:         normalizeColumnsAVX2,
 	normalizeColumnsBackward: normalizeColumnsBackwardAVX2,
+	rowMoments:               rowMomentsAVX2,
+	normalizeRow:             normalizeRowAVX2,
+	gelu:                     geluAVX2,
 	chaCha8:                  chaCha8AVX2,
 	peak:                     peakAVX2,
 }
@@ -93,6 +96,9 @@ var avx512 = &set{
 	columnMoments:            columnMomentsAVX512,
 	normalizeColumns:         normalizeColumnsAVX512,
 	normalizeColumnsBackward: normalizeColumnsBackwardAVX512,
+	rowMoments:               rowMomentsAVX512,
+	normalizeRow:             normalizeRowAVX512,
+	gelu:                     geluAVX512,
 	chaCha8:                  chaCha8AVX512,
 	peak:                     peakAVX512,
 }

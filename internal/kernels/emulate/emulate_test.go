@@ -44,6 +44,8 @@ func TestInstructions(t *testing.T) {
 		{"unpack low", "VMOVUPS (AX), X0\n VMOVUPS 16(AX), X1\n VUNPCKLPS X1, X0, X2\n VMOVUPS X2, (BX)", []float32{1, 5, 2, 6}},
 		{"unpack high pairs", "VMOVUPS (AX), X0\n VMOVUPS 16(AX), X1\n VUNPCKHPD X1, X0, X2\n VMOVUPS X2, (BX)", []float32{3, 4, 7, 8}},
 		{"integer conversion", "VMOVUPS (AX), X0\n VPSRAD $23, X0, X0\n VCVTDQ2PS X0, X0\n VMOVUPS X0, (BX)", []float32{127, 128, 128, 129}},
+		{"differences in float64", "VCVTPS2PD (AX), Y0\n VCVTPS2PD 16(AX), Y1\n VSUBPD Y0, Y1, Y2\n VCVTPD2PSY Y2, X2\n VMOVUPS Y2, (BX)", []float32{4, 4, 4, 4, 0}},
+		{"float64 in every pair of lanes", "VCVTPS2PD 4(AX), Z0\n VMOVUPS Z0, (BX)\n VBROADCASTSD 8(BX), Z1\n VCVTPD2PS Z1, Y1\n VMOVUPS Y1, (BX)", []float32{3, 3, 3, 3, 3, 3, 3, 3}},
 		{"pairs of words", "VMOVUPS (AX), X0\n VPMADDWD X0, X0, X1\n VPSRAD $4, X1, X1\n VCVTDQ2PS X1, X1\n VMOVUPS X1, (BX)", []float32{0x3f80 * 0x3f80 >> 4, 0x4000 * 0x4000 >> 4, 0x4040 * 0x4040 >> 4, 0x4080 * 0x4080 >> 4}},
 		{"indexed address", "MOVQ $2, CX\n VMOVUPS 4(AX)(CX*4), X0\n VMOVUPS X0, (BX)", []float32{4, 5, 6, 7}},
 		{"branch", "MOVQ $3, CX\n MOVQ AX, DX\nagain:\n ADDQ $4, DX\n DECQ CX\n JNZ again\n VBROADCASTSS (DX), X0\n VMOVUPS X0, (BX)", []float32{4, 4, 4, 4}},

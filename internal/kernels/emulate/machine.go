@@ -300,6 +300,8 @@ func layOut(args []any) (frame, error) {
 			f.put(8, uint64(v))
 		case float32:
 			f.put(4, uint64(math.Float32bits(v)))
+		case float64:
+			f.put(8, math.Float64bits(v))
 		case bool:
 			f.put(1, map[bool]uint64{true: 1}[v])
 		case []float32:

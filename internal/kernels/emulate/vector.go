@@ -31,6 +31,7 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 	"VFMADD231PS":  fused(func(d, x, y float32) float32 { return ieee.FMA32(x, y, d) }),
 	"VFNMADD231PS": fused(func(d, x, y float32) float32 { return ieee.FMA32(-x, y, d) }),
 	"VADDPD":       doubles(func(_, x, y float64) float64 { return x + y }),
+	"VSUBPD":       doubles(func(_, x, y float64) float64 { return x - y }),
 	"VMULPD":       doubles(func(_, x, y float64) float64 { return x * y }),
 	"VFMADD231PD":  doubles(func(d, x, y float64) float64 { return math.FMA(x, y, d) }),
 
@@ -53,6 +54,8 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 
 	"VCVTDQ2PS":    (*machine).integersToSingles,
 	"VCVTPS2PD":    (*machine).singlesToDoubles,
+	"VCVTPD2PS":    (*machine).doublesToSingles,
+	"VCVTPD2PSY":   (*machine).doublesToSingles,
 	"VBLENDVPS":    (*machine).blendBySign,
 	"VBLENDMPS":    (*machine).blendByMask,
 	"VPMOVD2M":     (*machine).signsToMask,
@@ -63,7 +66,8 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 	"VMASKMOVPS":   (*machine).moveBySign,
 	"VMOVSS":       func(m *machine, a []operand) error { return m.moveLanes(a, 1) },
 	"VMOVSD":       func(m *machine, a []operand) error { return m.moveLanes(a, 2) },
-	"VBROADCASTSS": (*machine).broadcast,
+	"VBROADCASTSS": func(m *machine, a []operand) error { return m.broadcast(a, 1) },
+	"VBROADCASTSD": func(m *machine, a []operand) error { return m.broadcast(a, 2) },
 	"VZEROUPPER":   (*machine).zeroUpper,
 
 	"VEXTRACTF128":  extract(4),
@@ -163,6 +167,15 @@ func (m *machine) singlesToDoubles(a []operand) error {
 	return firstError(err, m.set(a[1], a[1].lanes, r))
 }
 
+func (m *machine) doublesToSingles(a []operand) error {
+	x, err := m.lanes(a[0], a[0].lanes)
+	var r register
+	for i := range a[1].lanes {
+		r[i] = math.Float32bits(float32(x.double(2 * i)))
+	}
+	return firstError(err, m.set(a[1], a[1].lanes, r))
+}
+
 // blendBySign takes the second source in lanes with the mask's sign bit set.
 func (m *machine) blendBySign(a []operand) error { return m.blend(a[1], a[2], a[3], m.signed(a[0])) }
 
@@ -242,11 +255,12 @@ func (m *machine) moveBySign(a []operand) error {
 	return firstError(err, m.set(a[2], n, r))
 }
 
-func (m *machine) broadcast(a []operand) error {
-	word, err := m.lane(a[0], 0)
+// broadcast repeats a number of the given lanes.
+func (m *machine) broadcast(a []operand, lanes int) error {
+	number, err := m.lanes(a[0], lanes)
 	var r register
 	for i := range r {
-		r[i] = word
+		r[i] = number[i%lanes]
 	}
 	return firstError(err, m.set(a[1], a[1].lanes, r))
 }

@@ -16,6 +16,7 @@ func (s isa) elementwise() {
 		{"exp", isa.exp},
 		{"sigmoid", isa.sigmoid},
 		{"tanh", isa.tanh},
+		{"gelu", isa.gelu},
 	} {
 		s.function(f.name, "(dst, x []float32)")
 		dst, x, n, index := base("dst"), base("x"), length("x"), zeroIndex()

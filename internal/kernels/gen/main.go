@@ -20,6 +20,7 @@ func main() {
 		s.cifgRoughDot()
 		s.roundedTile()
 		s.images()
+		s.transformers()
 		s.chaCha8()
 		s.peak()
 	}
