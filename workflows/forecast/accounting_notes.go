@@ -71,7 +71,7 @@ const wholeUser = "user"
 
 // togetherNotes describes whom a composition protects, and under which conditions.
 func (a *PrivacyAnswer) togetherNotes() []string {
-	notes := []string{fmt.Sprintf("together: one and the same %s may be trained on by every model. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
+	notes := []string{fmt.Sprintf("together: every model may be trained on the same %s. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
 	if unit := a.Together[0].Unit; unit != wholeUser {
 		notes = append(notes, fmt.Sprintf("somebody whose data make up several %ss of one model is protected only as a group of that size", unit))
 	}

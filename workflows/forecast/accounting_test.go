@@ -151,7 +151,7 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 	for _, text := range []string{
 		"images/of-2125 (2125 users)", "text/c01 (words)", "2125 of 3400", "212500 of 340000", "all 2 together",
 		"a generator inherits the guarantee of its discriminator", "post-processing", "samples, images",
-		"selections that exclude each other", "need training.privacy.randomness: secret", "one and the same user",
+		"selections that exclude each other", "need training.privacy.randomness: secret", "every model may be trained on the same user",
 		"delta is that of the training's file; at a scale 1/(scale x its users) if that is less", "the mean update has the same noise", "left out: text/c02 (plain): no noise was added", "fixed-size sampling, classic conversion",
 		"not covered: the vocabulary", "percentiles, and models that were prepared", "only while the experiment's seed", "without the run's secret key",
 	} {

@@ -196,7 +196,7 @@ func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
 	vocabulary, err := modelaudit.ReadVocabulary(strings.NewReader(`["a", "b", "c"]`), -1)
 	must.Do(t, err)
 	e := must.Get(modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost/"}, vocabulary, 64))(t)
-	for line, want := range map[string]string{"a b c": `"a b c" is no list of token ids`, "[0, 9]": `"9" is not in the model's vocabulary`} {
+	for line, want := range map[string]string{"a b c": `"a b c": expected a list of token ids`, "[0, 9]": `"9" is not in the model's vocabulary`} {
 		_, err = e.Run(t.Context(), read(t, line), modelaudit.Options{References: 1, Prefix: 1})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", line, err, want)

@@ -65,7 +65,7 @@ func newLexicon(vocabulary *text.Vocabulary) lexicon {
 func (l *lexicon) read(line *Line) ([]string, error) {
 	words := l.words(line)
 	if l.listed && words == nil {
-		return nil, line.fail("%q is no list of token ids; expected one such as [17, 4, 99], since the vocabulary is a list of tokens, whose numbers alone say how a text is cut", line.Text)
+		return nil, line.fail("%q: expected a list of token ids such as [17, 4, 99], because this vocabulary lists tokens", line.Text)
 	}
 	return words, nil
 }

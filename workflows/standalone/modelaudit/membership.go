@@ -323,7 +323,7 @@ func textsOf(owners []Owner) []membership.UserText {
 func (m *Membership) encode(l *lexicon, content string) ([]int32, error) {
 	words := l.words(&Line{Text: content})
 	if l.listed && words == nil {
-		return nil, fmt.Errorf("%.80q is no list of token ids; expected one such as [17, 4, 99], because the vocabulary is a list of tokens", content)
+		return nil, fmt.Errorf("%.80q: expected a list of token ids such as [17, 4, 99], because this vocabulary lists tokens", content)
 	}
 	level := l.vocabulary.Level()
 	most := m.sequence(level)
