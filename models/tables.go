@@ -18,7 +18,8 @@ type Tables struct {
 	// that its product with an emission is the token's logit, without the bias. It is nil
 	// unless a look-ahead needs it.
 	targets []float32
-	coarse  *coarseBounds // nil without targets, or if cells have no rational approximation
+	coarse  *coarseBounds    // nil without targets, or if cells have no rational approximation
+	output  *kernels.Rounded // the transposed output weights, quantised; only of a transformer
 	// By token: its group of tokens with similar output vectors, for NormaliserBounds.
 	outputGroupOf, emissionGroupOf []int
 	rounding
@@ -39,6 +40,9 @@ func (s *Scorer) Tabulate() *Tables {
 		t.targets = s.emissionVectors(s.weights.output)
 	}
 	t.coarse = t.newCoarseBounds()
+	if s.blocks != nil {
+		t.output = s.roundOutput()
+	}
 	t.outputGroupOf, t.emissionGroupOf = groupTokens(s, outputGroups), groupTokens(s, emissionGroups)
 	return t
 }
@@ -48,6 +52,9 @@ func (t *Tables) Bytes() int64 {
 	bytes := t.scorer.Bytes() + 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.outputGroupOf)+len(t.emissionGroupOf))
 	if t.coarse != nil {
 		bytes += t.coarse.recurrent.Bytes() + 8*int64(len(t.coarse.sizes))
+	}
+	if t.output != nil {
+		bytes += t.output.Bytes()
 	}
 	return bytes
 }

@@ -33,6 +33,7 @@ type TreeScorer struct {
 	logits  []float32  // [block, tileWidth or merged tokens]
 	targets []float32  // by edge: its token's logit
 	sums    []Interval // by parent: bounds of the normaliser
+	rounded kernels.RoundedRows
 	normaliser
 	// A pruned advance.
 	errors     []float64 // by parent: bounds the error of the coarse bound's recurrent product
@@ -196,12 +197,18 @@ func (ts *TreeScorer) bound(normaliser *NormaliserBounds, edges []Edge, dst []In
 		margin := t.margin(math.Sqrt(squared))
 		ts.sums[i] = Interval{kernels.LogSumExp(row(ts.logits, i, columns)) - margin, normaliser.upper.logSum(h, squared) + margin}
 	}
+	ts.boundEdges(edges, dst)
+	ts.work.Bounded += int64(rows)
+	ts.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(width)
+}
+
+// boundEdges bounds the surprisals of edges from the gathered outputs and the bounds of their normalisers.
+func (ts *TreeScorer) boundEdges(edges []Edge, dst []Interval) {
+	t, width := ts.tables, ts.width()
 	for i, e := range edges {
 		sum := ts.sums[ts.place[i]]
 		logit := kernels.Dot(row(ts.outputs, ts.place[i], width), row(t.scorer.weights.output, int(e.Token), width))
 		logit += float64(t.scorer.weights.outputBias[e.Token])
 		dst[i] = Interval{max(0, sum.Low-logit), max(0, sum.High-logit)}
 	}
-	ts.work.Bounded += int64(rows)
-	ts.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(width)
 }

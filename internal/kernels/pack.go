@@ -219,7 +219,10 @@ func transposeEach(dst []float32, dstRow int, src []float32, srcRow int, rows, c
 }
 
 // workspace is the memory of one product at a time.
-type workspace struct{ a, b, turned []float32 }
+type workspace struct {
+	a, b, turned []float32
+	rounded      RoundedRows
+}
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 

@@ -96,27 +96,57 @@ func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) 
 	if len(errors) != m || len(c) < b.Room(m) {
 		panic(fmt.Sprintf("kernels: errors has %d elements and c %d; %d rows need as many and %d", len(errors), len(c), m, b.Room(m)))
 	}
-	if m == 0 || b.n == 0 {
-		return
-	}
-	rows, depth := roundUp(m, roundedRows), b.depth()
 	w := workspaces.Get().(*workspace)
 	defer workspaces.Put(w)
-	w.a, w.b = aligned(w.a, rows*depth), aligned(w.b, rows) // w.b holds the rows' scales
-	clear(w.a[m*depth:])
-	clear(w.b[m:])
+	w.rounded.Set(m, a, b, errors)
+	GemmRoundedColumns(&w.rounded, b, 0, b.n, c, b.Stride())
+}
+
+// RoundedRows are rows of an A rounded for products with one Rounded, part by part. The zero value has no rows.
+type RoundedRows struct {
+	m             int
+	pairs, scales []float32 // of a multiple of roundedRows rows
+}
+
+// Set rounds m rows of A, k apart, for products with b. errors is that of GemmRounded.
+func (r *RoundedRows) Set(m int, a []float32, b *Rounded, errors []float64) {
+	checkMatrix("a", a, m, b.k, b.k, false)
+	if len(errors) != m {
+		panic(fmt.Sprintf("kernels: errors has %d elements; %d rows need as many", len(errors), m))
+	}
+	rows, depth := roundUp(m, roundedRows), b.depth()
+	r.m, r.pairs, r.scales = m, aligned(r.pairs, rows*depth), aligned(r.scales, rows)
+	clear(r.pairs[m*depth:])
+	clear(r.scales[m:])
 	for i := range m {
-		w.b[i], errors[i] = b.roundRow(w.a[i*depth:][:depth], a[i*b.k:][:b.k])
+		r.scales[i], errors[i] = b.roundRow(r.pairs[i*depth:][:depth], a[i*b.k:][:b.k])
+	}
+}
+
+// Room returns the number of elements of a product with the given stride.
+func (r *RoundedRows) Room(stride int) int { return roundUp(r.m, roundedRows) * stride }
+
+// GemmRoundedColumns is GemmRounded for the columns of B from one up to another, with rows of c cRow apart. The first
+// column is a multiple of 16, and cRow is at least the number of columns rounded up to a multiple of 16; c has
+// a.Room(cRow) elements, of which those beyond the product become undefined.
+func GemmRoundedColumns(a *RoundedRows, b *Rounded, from, to int, c []float32, cRow int) {
+	depth, columns := b.depth(), roundUp(to-from, roundedColumns)
+	if from%roundedColumns != 0 || from < 0 || to < from || to > b.n || len(a.pairs) != roundUp(a.m, roundedRows)*depth {
+		panic(fmt.Sprintf("kernels: columns %d to %d of %d, and rows of %d pairs in all; want a first column that is a multiple of %d, and rows rounded for b",
+			from, to, b.n, len(a.pairs), roundedColumns))
+	}
+	if cRow < columns || len(c) < a.Room(cRow) {
+		panic(fmt.Sprintf("kernels: c has %d elements and a stride of %d; want %d and %d", len(c), cRow, a.Room(cRow), columns))
 	}
 	if depth == 0 {
-		clear(c[:b.Room(m)])
+		clear(c[:a.Room(cRow)])
 		return
 	}
-	s, panels := active.Load(), b.Stride()/roundedColumns
-	for j := 0; j < panels; j += nearPanels {
-		from, to := j*roundedColumns, min(j+nearPanels, panels)
+	s, rows := active.Load(), len(a.scales)
+	for j := 0; j < columns; j += nearPanels * roundedColumns {
+		panels := min(nearPanels, (columns-j)/roundedColumns)
 		for i := 0; i < rows; i += s.roundedRows {
-			s.roundedTile(to-j, depth, w.a[i*depth:], b.pairs[from*depth:], c[i*b.Stride()+from:], b.Stride(), w.b[i:])
+			s.roundedTile(panels, depth, a.pairs[i*depth:], b.pairs[(from+j)*depth:], c[i*cRow+j:], cRow, a.scales[i:])
 		}
 	}
 }

@@ -138,3 +138,41 @@ func BenchmarkRounded(b *testing.B) {
 		}
 	})
 }
+
+// Parts of a product, of whole panels, equal the whole.
+func TestRoundedColumnsEqualTheWholeProduct(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(45, 0))
+	const k, n, stride = 7, 150, 112
+	b := RoundB(k, n, normal(rng, k*n), n)
+	for _, m := range []int{0, 1, 12, 13} {
+		a, errors := normal(rng, m*k), make([]float64, m)
+		whole := make([]float32, b.Room(m))
+		GemmRounded(m, a, b, whole, errors)
+		var rows RoundedRows
+		rows.Set(m, a, b, errors)
+		part := make([]float32, rows.Room(stride))
+		for _, columns := range [][2]int{{0, 112}, {112, n}, {16, 16}} {
+			from, to := columns[0], columns[1]
+			GemmRoundedColumns(&rows, b, from, to, part, stride)
+			for i := range m {
+				mustEqual(t, fmt.Sprintf("columns %d to %d of row %d", from, to, i), part[i*stride:][:to-from], whole[i*b.Stride()+from:][:to-from])
+			}
+		}
+	}
+}
+
+func TestShapesOfRoundedColumnsAreChecked(t *testing.T) {
+	t.Parallel()
+	b := RoundB(2, 40, make([]float32, 80), 40)
+	var rows, others RoundedRows
+	rows.Set(1, []float32{1, 2}, b, make([]float64, 1))
+	others.Set(1, make([]float32, 5), RoundB(5, 1, make([]float32, 5), 1), make([]float64, 1))
+	c := make([]float32, 12*48)
+	mustPanic(t, "1 rows need as many", func() { rows.Set(1, []float32{1, 2}, b, nil) })
+	mustPanic(t, "columns 8 to 40", func() { GemmRoundedColumns(&rows, b, 8, 40, c, 48) })
+	mustPanic(t, "columns 16 to 41", func() { GemmRoundedColumns(&rows, b, 16, 41, c, 48) })
+	mustPanic(t, "rounded for b", func() { GemmRoundedColumns(&others, b, 0, 40, c, 48) })
+	mustPanic(t, "a stride of 40", func() { GemmRoundedColumns(&rows, b, 0, 40, c, 40) })
+	mustPanic(t, "has 48 elements", func() { GemmRoundedColumns(&rows, b, 0, 40, c[:48], 48) })
+}

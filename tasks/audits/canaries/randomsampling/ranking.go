@@ -51,6 +51,8 @@ type branch struct {
 	first, end  int
 	// surprisal is the surprisal of the last word, cost the sum over all words, in nats.
 	surprisal, cost models.Interval
+	// closely is set once models.TreeScorer.CloseBounds has bounded the surprisal.
+	closely bool
 }
 
 func exactly(nats float64) models.Interval { return models.Interval{Low: nats, High: nats} }
@@ -213,11 +215,19 @@ func edgesOf(edges []models.Edge, branches []branch) []models.Edge {
 	return edges
 }
 
-// settle computes the whole references that the bounds leave undecided, and counts those within the limit.
+// settle decides the whole references that the bounds leave undecided, by close bounds if the model has them and
+// then by their exact surprisals, and counts those within the limit.
 func (r *ranker) settle() error {
 	last := len(r.levels) - 1
 	whole := r.levels[last].branches
-	if err := r.resolve(last, lists.Make(len(whole), func(i int) int { return i })); err != nil {
+	all := func() []int { return lists.Make(len(whole), func(i int) int { return i }) }
+	if r.bounds.tables.BoundsClosely() {
+		bounded := func(b *branch) bool { return b.closely }
+		if err := r.resolve(last, all(), bounded, r.boundClosely); err != nil {
+			return err
+		}
+	}
+	if err := r.resolve(last, all(), func(*branch) bool { return false }, r.computeSurprisals); err != nil {
 		return err
 	}
 	for i := range whole {
@@ -228,9 +238,9 @@ func (r *ranker) settle() error {
 	return nil
 }
 
-// resolve computes the costs of the chosen branches of a level, ascending, after those of their parents. It
-// skips branches that exceed the limit, and whole references within it.
-func (r *ranker) resolve(depth int, chosen []int) error {
+// resolve scores the chosen branches of a level, ascending, after their parents, and adds up their costs. It
+// scores no branch that exceeds the limit, no whole reference within it, and none that is done.
+func (r *ranker) resolve(depth int, chosen []int, done func(*branch) bool, score func(depth int, children []branch) error) error {
 	branches := r.levels[depth].branches
 	settled := func(b *branch) bool {
 		return b.cost.Low == b.cost.High || r.exceeds(b) || depth == len(r.levels)-1 && r.within(b)
@@ -240,7 +250,7 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 		return nil
 	}
 	parents := lists.Map(chosen, func(i int) int { return branches[i].Parent })
-	if err := r.resolve(depth-1, slices.Compact(parents)); err != nil {
+	if err := r.resolve(depth-1, slices.Compact(parents), done, score); err != nil {
 		return err
 	}
 	above := &r.levels[depth-1]
@@ -249,15 +259,27 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 	for _, i := range chosen {
 		b := &branches[i]
 		b.addTo(above.branches[b.Parent].cost)
-		if !settled(b) {
+		if !settled(b) && !done(b) {
 			open, places = append(open, *b), append(places, i)
 		}
 	}
-	err := r.computeSurprisals(depth-1, open)
+	err := score(depth-1, open)
 	for at, i := range places {
 		b := &branches[i]
-		b.surprisal = open[at].surprisal
+		b.surprisal, b.closely = open[at].surprisal, true
 		b.addTo(above.branches[b.Parent].cost)
+	}
+	return err
+}
+
+func (r *ranker) boundClosely(depth int, children []branch) error {
+	l := &r.levels[depth]
+	l.edges = edgesOf(l.edges[:0], children)
+	l.intervals = slices.Grow(l.intervals[:0], len(children))[:len(children)]
+	err := r.tree.CloseBounds(l.states, l.edges, l.intervals)
+	for i, close := range l.intervals {
+		was := children[i].surprisal
+		children[i].surprisal = models.Interval{Low: max(was.Low, close.Low), High: min(was.High, close.High)}
 	}
 	return err
 }
