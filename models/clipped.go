@@ -143,8 +143,8 @@ func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(n
 		e.source.lay(&t.encoder.batch)
 	}
 	loss := Loss{Sum: t.output.forward(w, e.outputs, e.targets, largestSquaredSum), Tokens: t.batch.rows()}
-	if !numbers.IsFinite(loss.Sum) {
-		return Loss{}, &DivergedError{Name: "loss", Value: loss.Sum}
+	if err := loss.Check(); err != nil {
+		return Loss{}, err
 	}
 	t.output.logitGradients(w, e.targets, e.scales, e.outputGradient)
 	scatterRows(top.gradient, e.outputGradient, t.output.width, e.rows)

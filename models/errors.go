@@ -13,18 +13,30 @@ import (
 type DivergedError struct {
 	// Name is the name of the vector or number: "loss", "gradient", "update", "model".
 	Name string
-	// Value is the offending number: the loss, or the L2 norm of a vector.
+	// Value is the offending number: the mean loss per target in nats, or the L2 norm of a vector.
 	Value float64
 	// The caller sets Where: "client 17, round 400, step 3".
 	Where string
 }
 
 func (e *DivergedError) Error() string {
-	message := fmt.Sprintf("training diverged: the %s is %v", e.Name, e.Value)
+	message := fmt.Sprintf("training diverged: the %s is %.2g", e.Name, e.Value)
 	if e.Where != "" {
 		message += " at " + e.Where
 	}
 	return message + "; lower the learning rate or set a gradient clip"
+}
+
+// LargestLoss is the mean loss per target, in nats, above which training has diverged. No model that
+// learns comes near it, and engines whose numbers overflow at different sizes agree on it.
+const LargestLoss = 1e6
+
+// Check returns a *DivergedError if the mean loss per target is above LargestLoss or NaN.
+func (l Loss) Check() error {
+	if mean := l.Mean(); !(mean <= LargestLoss) {
+		return &DivergedError{Name: "loss", Value: mean}
+	}
+	return nil
 }
 
 // FiniteNorm returns the vector's L2 norm, or a *DivergedError if any element is NaN or infinite.

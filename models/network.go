@@ -35,8 +35,8 @@ type Network interface {
 // not depend on previous batches. It is not safe for concurrent use.
 type Learner interface {
 	// Gradient computes the loss of a batch of examples at params, the trained parameters, and sets
-	// gradient, of the same length, to the gradient of the mean loss per target. A loss that is not
-	// finite gives a *DivergedError. After any error the content of gradient is undefined.
+	// gradient, of the same length, to the gradient of the mean loss per target. A loss that shows
+	// that training diverged, such as NaN, gives a *DivergedError. After any error the content of gradient is undefined.
 	Gradient(params []float32, examples [][]int32, gradient []float32) (Loss, error)
 }
 

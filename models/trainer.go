@@ -2,8 +2,6 @@ package models
 
 import (
 	"fmt"
-
-	"coalmine/internal/numbers"
 )
 
 // Loss is the loss of a batch.
@@ -63,7 +61,7 @@ func (m *Language) NewTrainer() *Trainer {
 // longest to the shortest, equal ones in the order given; sums over an encoder's tensors run
 // through the sources likewise.
 //
-// A loss that is not finite gives a *DivergedError. After any error the content of gradient is
+// A mean loss above 1e6 nats per target, or NaN, gives a *DivergedError. After any error the content of gradient is
 // undefined. A gradient may overflow although its loss is finite; FiniteNorm reports it.
 func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []float32) (Loss, error) {
 	if err := t.check(params, sentences, gradient); err != nil {
@@ -73,8 +71,8 @@ func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []flo
 	top := t.forward(&w, sentences)
 	loss := Loss{Tokens: t.batch.rows()}
 	loss.Sum = t.output.loss(&w, &g, top.passed, t.batch.targets, 1/float32(loss.Tokens), top.gradient)
-	if !numbers.IsFinite(loss.Sum) {
-		return Loss{}, &DivergedError{Name: "loss", Value: loss.Sum}
+	if err := loss.Check(); err != nil {
+		return Loss{}, err
 	}
 	t.backward(&w)
 	t.weightGradients(&g)

@@ -42,10 +42,11 @@ type LateError struct{ error }
 func (e *LateError) Unwrap() error { return e.error }
 
 // RefusedError reports a request that a program answered with an error. Retry reports that the same request
-// may succeed later.
+// may succeed later. Diverged is the program's description of a training that diverged; nil for none.
 type RefusedError struct {
 	Method, Message string
 	Retry           bool
+	Diverged        json.RawMessage
 }
 
 func (e *RefusedError) Error() string {
@@ -159,7 +160,7 @@ func (t *Conversation) Ask(ctx context.Context, method, subject string, about an
 	case err != nil:
 		return t.Explain(err)
 	case a.Error != nil:
-		return t.Explain(&RefusedError{method, childprocess.Printable(a.Error.Message, maxMessage), a.Error.Retry})
+		return t.Explain(&RefusedError{method, childprocess.Printable(a.Error.Message, maxMessage), a.Error.Retry, a.Error.Diverged})
 	}
 	if err := decode(a.Result); err != nil {
 		t.fail(err) // unless the conversation has ended

@@ -121,6 +121,8 @@ type answer struct {
 	Error  *struct {
 		Message string `json:"message"`
 		Retry   bool   `json:"retry"`
+		// Diverged is for the contract that has it.
+		Diverged json.RawMessage `json:"diverged"`
 	} `json:"error"`
 }
 

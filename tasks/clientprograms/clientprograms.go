@@ -165,6 +165,9 @@ type ManyWork struct {
 	// LearningRate is the learning rate of the round for a Coalmine trainer; 0 for the program's
 	// own.
 	LearningRate float64
+	// LargestLoss is the mean loss per target, in nats, of a step above which a Coalmine trainer
+	// reports a *DivergedError; 0 for none.
+	LargestLoss float64
 }
 
 // User is a user's part of ManyWork, with the fields of Work.
@@ -195,6 +198,16 @@ type Fitted struct {
 	// Metrics are all numbers that the program reports, including these.
 	Metrics map[string]float64
 }
+
+// DivergedError reports that a user's training diverged.
+type DivergedError struct {
+	models.DivergedError
+	// User is the index of the user in the request, the first that diverged. Step counts from 1; 0 if unknown.
+	User, Step int
+}
+
+// Unwrap returns the divergence without the user.
+func (e *DivergedError) Unwrap() error { return &e.DivergedError }
 
 // Evaluation measures a model's predictions of examples.
 type Evaluation struct {

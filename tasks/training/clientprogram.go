@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -136,6 +137,9 @@ func (f *fitter) fit(ctx context.Context, params []float32, examples [][]int32, 
 		Model: f.model, Examples: examples, Round: round,
 		Seed: f.seedOf(round, user),
 	}, params)
+	if d, ok := errors.AsType[*clientprograms.DivergedError](err); ok {
+		return 0, divergedClient(d, user, round)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("client %d, round %d: %w", user, round, err)
 	}

@@ -3,7 +3,9 @@ package training
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -249,6 +251,30 @@ func TestAProgramThatCannotGoOnFailsItsChunk(t *testing.T) {
 	}
 	if n.borrowed != n.given {
 		t.Errorf("%d of %d programs are given back", n.given, n.borrowed)
+	}
+}
+
+// A client that diverges in a program gives the sentence of one that diverges natively.
+func TestDivergenceInAProgramNamesClientRoundAndStep(t *testing.T) {
+	t.Parallel()
+	b, n, first := programmed(t)
+	p := byProgram(clientsParams())
+	d := &clientprograms.DivergedError{DivergedError: models.DivergedError{Name: "loss", Value: 3.4567e8}, Step: 2}
+	n.refuse = tasks.Permanent(d)
+	_, err := b.withVocabulary(p, first, 5)
+	mustDiverge(t, err, `^training diverged: the loss is 3.5e\+08 at client \d+, round 5, step 2; lower the learning rate`)
+	n.many = &clientprograms.Together{Users: 2, Sum: true}
+	other := *p.Program
+	other.Config = []byte(`{"together":true}`)
+	p.Program, d.User, d.Name, d.Value = &other, 1, "update", math.Inf(1)
+	_, err = b.withVocabulary(p, first, 5)
+	mustDiverge(t, err, `^training diverged: the update is \+Inf at client \d+, round 5, step 2, its last; lower the learning rate`)
+	var named int
+	_, _ = fmt.Sscanf(err.Error(), "training diverged: the update is +Inf at client %d,", &named)
+	if cohort := must.Get(Cohort(&p, 5, b.users().Users(), func(round int) (*rand.Rand, error) {
+		return seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), nil
+	}))(t); named != chunk(cohort, 0, p.Chunks)[1] {
+		t.Errorf("client %d diverged; expected the second of %v", named, cohort)
 	}
 }
 

@@ -294,11 +294,14 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	return c.addLearned(weight, steps, round, user)
 }
 
+// updateName is the name of a client's update in a divergence.
+const updateName = "update"
+
 // addLearned adds the difference of the learner's parameters from the round's model.
 func (c *chunkSum) addLearned(weight float64, steps, round, user int) error {
 	update := c.learner.params
 	kernels.Axpy(-1, c.learner.anchor, update)
-	norm, err := models.FiniteNorm("update", update)
+	norm, err := models.FiniteNorm(updateName, update)
 	if err != nil {
 		return diverged(err, "client %d, round %d, step %d, its last", user, round, steps)
 	}

@@ -117,7 +117,7 @@ func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Los
 	}
 	loss, err := d.trainer.ClippedSum(l.params, d.batch, d.factor, l.gradient, d.norms)
 	if err != nil {
-		return loss, diverged(err, "step %d", step+1)
+		return loss, d.failed(err, step)
 	}
 	others := d.watched.Products(l.gradient)
 	if err := d.addCanaries(); err != nil {

@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 
@@ -109,6 +110,9 @@ func (g *programGradients) sum(params []float32, users []clientprograms.User, cl
 	total, done := make([]float64, len(into)), 0
 	for group := range slices.Chunk(users, g.client.Description().Together.Users) {
 		found, err := g.ask(group, model, clip, g.update)
+		if d, ok := errors.AsType[*clientprograms.DivergedError](err); ok && d.Name == updateName {
+			return loss, &models.DivergedError{Name: "gradient", Value: d.Value / gradientRate}
+		}
 		if err != nil {
 			return loss, err
 		}
@@ -126,5 +130,5 @@ func (g *programGradients) sum(params []float32, users []clientprograms.User, cl
 	for i, v := range total {
 		into[i] = float32(v)
 	}
-	return loss, nil
+	return loss, loss.Check()
 }

@@ -2,12 +2,14 @@ package training
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/must"
+	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -54,6 +56,55 @@ func (s *stepper) Sum(ctx context.Context, w clientprograms.ManyWork, clip float
 		sum[i] = float32(v)
 	}
 	return users, nil
+}
+
+// failing is a stepper whose sums fail.
+type failing struct {
+	*stepper
+	err error
+}
+
+func (f *failing) Borrow(ctx context.Context, setting clientprograms.Setting) (clientprograms.Client, error) {
+	_, err := f.stepper.Borrow(ctx, setting)
+	return f, err
+}
+
+func (f *failing) Sum(context.Context, clientprograms.ManyWork, float64, []float64, []float32) ([]clientprograms.Summed, error) {
+	return nil, f.err
+}
+
+// A step whose program dies is repeated; one that diverges is not, and has the sentence of a native step.
+func TestACentralStepFailsAsItsProgramDoes(t *testing.T) {
+	t.Parallel()
+	plain := SGDParams{Seed: 2, StepsPerTask: 3, Order: ByRecord, Program: &program, Local: Local{Optimizer: sgd, LearningRate: 0.5, Batch: 7}}
+	hidden := dpParams()
+	hidden.Program = &program
+	for name, x := range map[string]struct {
+		kind   tasks.Kind
+		params any
+	}{"sgd": {SGD, plain}, "dp-sgd": {DPSGD, hidden}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, s := stepped(t, 1)
+			f := &failing{s, errors.New("it was killed")}
+			b.Clients = f
+			step := func() error {
+				spec := must.Get(tasks.NewSpec(x.kind, x.params,
+					tasks.Input{Name: tasks.PreviousInput, Key: b.origin.Key},
+					tasks.Input{Name: PopulationInput, Key: b.population.Key},
+					tasks.Input{Name: ShardsInput, Key: b.parts.Key},
+					tasks.Input{Name: external.VocabularyInput, Key: b.parts.Key}))(t)
+				spec.Step = 1
+				_, err := b.TrySpec(x.kind, spec)
+				return err
+			}
+			if err := step(); !errors.Is(err, f.err) || tasks.IsPermanent(err) {
+				t.Errorf("the program was killed: %v; expected an error that a retry may resolve", err)
+			}
+			f.err = tasks.Permanent(&clientprograms.DivergedError{DivergedError: models.DivergedError{Name: "update", Value: math.NaN()}, Step: 1})
+			mustDiverge(t, step(), `^training diverged: the gradient is NaN at step 1; lower the learning rate`)
+		})
+	}
 }
 
 // stepped is a bench whose gradients a program computes.

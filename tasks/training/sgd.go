@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -93,7 +94,7 @@ func runSGD(ctx context.Context, t *tasks.Task, p *SGDParams) error {
 			return models.Loss{}, err
 		}
 		loss, err := s.learner.step(batch, p.Local.Rate(step))
-		return loss, diverged(err, "step %d", step+1)
+		return loss, s.failed(err, step)
 	})
 	if err != nil {
 		return err
@@ -169,6 +170,14 @@ func (s *stretch) run(t *tasks.Task, end int, take func(step int) (models.Loss, 
 		t.Progress(tasks.Progress{Done: int64(step - s.first + 1), Total: int64(end - s.first), Tokens: int64(s.loss.Tokens)})
 	}
 	return nil
+}
+
+// failed returns the error of a step, counted from 0. Whether a retry may resolve that of a program is known.
+func (s *stretch) failed(err error, step int) error {
+	if _, ok := errors.AsType[*models.DivergedError](err); !ok && s.program != nil {
+		return err
+	}
+	return diverged(err, "step %d", step+1)
 }
 
 // write stores the model after the stretch, and its metric row.

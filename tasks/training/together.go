@@ -2,9 +2,11 @@ package training
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"coalmine/internal/seeds"
+	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks/clientprograms"
 )
@@ -49,7 +51,7 @@ func (c *chunkSum) trainWaiting(ctx context.Context, round int) error {
 	}
 	work := clientprograms.ManyWork{Model: c.fitter.model, Users: w.work, Round: round}
 	if c.fitter.native {
-		work.LearningRate = c.params.Local.Rate(round - 1)
+		work.LearningRate, work.LargestLoss = c.params.Local.Rate(round-1), models.LargestLoss
 	}
 	var err error
 	if c.summable() {
@@ -57,10 +59,25 @@ func (c *chunkSum) trainWaiting(ctx context.Context, round int) error {
 	} else {
 		err = c.addMany(ctx, work, w.users)
 	}
+	if d, ok := errors.AsType[*clientprograms.DivergedError](err); ok {
+		return divergedClient(d, w.users[d.User], round)
+	}
 	if err != nil {
 		return fmt.Errorf("clients %d to %d, round %d: %w", w.users[0], w.users[len(w.users)-1], round, err)
 	}
 	return nil
+}
+
+// divergedClient returns the error of a client that diverged in a program, as that of a native one.
+func divergedClient(d *clientprograms.DivergedError, user, round int) error {
+	where := fmt.Sprintf("client %d, round %d", user, round)
+	if d.Step > 0 {
+		where += fmt.Sprintf(", step %d", d.Step)
+	}
+	if d.Name == updateName {
+		where += ", its last"
+	}
+	return diverged(&d.DivergedError, "%s", where)
 }
 
 // summable reports whether the program may add up the updates: no single update is inspected or

@@ -2,11 +2,15 @@ package clients
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
+	"strconv"
 
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/models"
+	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/images"
 )
@@ -67,8 +71,9 @@ type request struct {
 	// by examples.
 	Clip    float64   `json:"clip,omitempty"`
 	Weights []float64 `json:"weights,omitempty"`
-	// LearningRate, and Batches of each user, are for Coalmine's own trainers.
+	// LearningRate, LargestLoss, and Batches of each user, are for Coalmine's own trainers.
 	LearningRate float64 `json:"learning_rate,omitempty"`
+	LargestLoss  float64 `json:"largest_loss,omitempty"`
 }
 
 // userWork is the training data of one of several users.
@@ -100,6 +105,37 @@ func imagesOf(s models.ImageShape, sentences [][]int32) *imageExamples {
 type fitted struct {
 	Examples int64              `json:"examples"`
 	Metrics  map[string]float64 `json:"metrics"`
+}
+
+// divergence describes a training that diverged, in an error of fit, fit_many or sum.
+type divergence struct {
+	User int    `json:"user"`
+	Step int    `json:"step"`
+	Name string `json:"name"`
+	// Value is a text, because JSON has neither NaN nor Inf.
+	Value string `json:"value"`
+}
+
+// divergences are the numbers that may show a divergence.
+var divergences = []string{"loss", "gradient", "update"}
+
+// decodeDivergence returns a permanent *clientprograms.DivergedError of one of a number of users; nil for
+// any other error, or one with an invalid description.
+func decodeDivergence(err error, users int) error {
+	refused, ok := errors.AsType[*contracts.RefusedError](err)
+	if !ok || refused.Diverged == nil {
+		return nil
+	}
+	var d divergence
+	value := 0.0
+	invalid := json.Unmarshal(refused.Diverged, &d)
+	if invalid == nil {
+		value, invalid = strconv.ParseFloat(d.Value, 64)
+	}
+	if invalid != nil || d.User < 0 || d.User >= users || d.Step < 0 || !slices.Contains(divergences, d.Name) {
+		return nil
+	}
+	return tasks.Permanent(&clientprograms.DivergedError{DivergedError: models.DivergedError{Name: d.Name, Value: value}, User: d.User, Step: d.Step})
 }
 
 // maxName is the maximum length of a program's name, in bytes.

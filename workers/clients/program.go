@@ -142,6 +142,15 @@ func (c *program) clear() {
 	os.RemoveAll(c.directory)
 }
 
+// train sends a request to train users. The error is a *clientprograms.DivergedError if one of them diverged.
+func (c *program) train(ctx context.Context, method, subject string, users int, about *request, decode func(json.RawMessage) error) error {
+	err := c.ask(ctx, method, subject, about, decode)
+	if diverged := decodeDivergence(err, users); diverged != nil {
+		return diverged
+	}
+	return err
+}
+
 // ask sends a request and decodes the answer. An answer that decode refuses ends the program. The error is
 // permanent if a retry cannot succeed.
 func (c *program) ask(ctx context.Context, method, subject string, about any, decode func(json.RawMessage) error) error {
@@ -168,7 +177,7 @@ func (c *program) Fit(ctx context.Context, w clientprograms.Work, params []float
 	defer os.Remove(into)
 	about := request{Parameters: path, Into: into, Examples: c.examples(w.Examples), Round: w.Round, Seed: &w.Seed}
 	var f *clientprograms.Fitted
-	err = c.ask(ctx, fit, fmt.Sprintf("fit, %d examples", len(w.Examples)), about, func(result json.RawMessage) error {
+	err = c.train(ctx, fit, fmt.Sprintf("fit, %d examples", len(w.Examples)), 1, &about, func(result json.RawMessage) error {
 		if f, err = decodeFitted(result, len(w.Examples)); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (c *program) fits() error {
 // many returns a request for several users.
 func (c *program) many(path string, w *clientprograms.ManyWork) request {
 	c.together.stamps++
-	about := request{Parameters: path, Round: w.Round, Stamp: strconv.Itoa(c.together.stamps), LearningRate: w.LearningRate}
+	about := request{Parameters: path, Round: w.Round, Stamp: strconv.Itoa(c.together.stamps), LearningRate: w.LearningRate, LargestLoss: w.LargestLoss}
 	for _, u := range w.Users {
 		about.Users = append(about.Users, userWork{Examples: c.examples(u.Examples), Seed: u.Seed, Batches: u.Batches})
 	}
@@ -62,7 +62,7 @@ func (c *program) FitMany(ctx context.Context, w clientprograms.ManyWork, each f
 		about.Files = append(about.Files, filepath.Join(c.directory, fmt.Sprintf("many-%d.safetensors", from/about.PerFile)))
 	}
 	var refused error
-	err = c.ask(ctx, fitMany, fmt.Sprintf("fit_many, %d users", len(w.Users)), about, func(result json.RawMessage) error {
+	err = c.train(ctx, fitMany, fmt.Sprintf("fit_many, %d users", len(w.Users)), len(w.Users), &about, func(result json.RawMessage) error {
 		fitted, err := decodeUsers(result, w.Users, FilesOfMany)
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func (c *program) Sum(ctx context.Context, w clientprograms.ManyWork, clip float
 	defer letGo()
 	about := c.many(path, &w)
 	about.Into, about.Clip, about.Weights = filepath.Join(c.directory, "sum.safetensors"), clip, weights
-	err = c.ask(ctx, sum, fmt.Sprintf("sum, %d users", len(w.Users)), about, func(result json.RawMessage) error {
+	err = c.train(ctx, sum, fmt.Sprintf("sum, %d users", len(w.Users)), len(w.Users), &about, func(result json.RawMessage) error {
 		if users, err = decodeUsers(result, w.Users, SumOfMany); err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ package clients
 
 import (
 	"encoding/json"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,6 +168,24 @@ func TestASumIsTheSameAfterAKill(t *testing.T) {
 	}
 	if got, err := summed(clientstest.DiesOfMany, died); err != nil || !slices.Equal(got, want) {
 		t.Errorf("the sum after a kill is %v, %v; expected %v", got, err, want)
+	}
+}
+
+// A divergence names the user, the step and the number; an invalid description is an ordinary error.
+func TestADivergenceOfUsersIsDescribed(t *testing.T) {
+	t.Parallel()
+	c := borrowed(t, pooled(t, Options{}), clientstest.Diverges)
+	defer c.GiveBack()
+	_, err := c.Sum(t.Context(), manyBegun(t, c), 0.01, nil, make([]float32, len(words)+1))
+	d, ok := errors.AsType[*clientprograms.DivergedError](err)
+	if !ok || !tasks.IsPermanent(err) || d.User != 1 || d.Step != 3 || d.Name != "loss" || !math.IsNaN(d.Value) {
+		t.Errorf("got %v", err)
+	}
+	for _, described := range []string{`null`, `7`, `{"user":2,"step":1,"name":"loss","value":"nan"}`, `{"user":0,"step":1,"name":"mood","value":"1"}`, `{"user":0,"step":-1,"name":"loss","value":"1"}`, `{"name":"loss"}`} {
+		refused := &contracts.RefusedError{Method: sum, Message: "diverged", Diverged: json.RawMessage(described)}
+		if err := decodeDivergence(refused, 2); err != nil {
+			t.Errorf("%s: %v", described, err)
+		}
 	}
 }
 

@@ -113,10 +113,20 @@ class Client:
 
 class User:
     """One of several users: the examples and the seed of fit. A trainer that Coalmine ships also gets batches, lists of the
-    places of examples, and the learning_rate; both are None for others."""
+    places of examples, the learning_rate, and the largest_loss: the mean per target above which training has diverged. All
+    are None for others."""
 
-    def __init__(self, examples, seed, batches=None, learning_rate=None):
-        self.examples, self.seed, self.batches, self.learning_rate = examples, seed, batches, learning_rate
+    def __init__(self, examples, seed, batches=None, learning_rate=None, largest_loss=None):
+        self.examples, self.seed, self.batches, self.learning_rate, self.largest_loss = examples, seed, batches, learning_rate, largest_loss
+
+
+class Diverged(ValueError):
+    """Training that diverged: the index of the user in the request, the step from 1, and a number, the "loss" of the step, or the
+    norm of its "gradient" or of the user's "update"."""
+
+    def __init__(self, user, step, name, value):
+        super().__init__(f"the {name} is {value:.2g}: training diverged; lower the learning rate or set a gradient clip")
+        self.about = {"user": user, "step": step, "name": name, "value": str(float(value))}
 
 
 def scale_of(norm, examples, clip, weight):
@@ -197,7 +207,8 @@ class Answers:
         except Exception as error:
             if not isinstance(error, NoMethod):
                 traceback.print_exc()
-            return encoded({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry)}})
+            about = {"diverged": error.about} if isinstance(error, Diverged) else {}
+            return encoded({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry), **about}})
 
     def describe(self, request):
         self.client = self.make(request["config"], self.about(request), request["threads"])
@@ -235,7 +246,7 @@ class Answers:
         return {name: value for name, value in named.items() if name not in self.client.frozen}
 
     def users(self, request):
-        return [User(self.examples(user), user["seed"], user.get("batches"), request.get("learning_rate")) for user in request["users"]]
+        return [User(self.examples(user), user["seed"], user.get("batches"), request.get("learning_rate"), request.get("largest_loss")) for user in request["users"]]
 
     def fit_many(self, request):
         users, each = self.users(request), request["per_file"]

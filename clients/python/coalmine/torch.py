@@ -13,6 +13,7 @@ file. As a program of training.client_command its training.job has
 The weights of all users are stacked, [users, ...], and so are the products: docs/model.md has the equations, and the names and
 shapes of the tensors.
 """
+import itertools
 import math
 import sys
 
@@ -24,7 +25,7 @@ except ImportError as error:
     sys.exit(f"coalmine.torch needs NumPy and PyTorch 1.13 or later, and {sys.executable} lacks one of them: {error}; install it there, or put another python3 first in PATH")
 
 from . import devices
-from .client import Client, scale_of, serve
+from .client import Client, Diverged, User, scale_of, serve
 
 GATES = {"cifg-lstm": 3, "lstm": 4, "gru": 3}
 CPU_LOGITS = 1 << 22  # the most logits at a time on a CPU: more do not fit its caches
@@ -133,12 +134,11 @@ class Shape:
         """Those of the last layer, [users, rows, width]; drop(layer) are factors of a layer's outputs."""
         x = self.read(w, batch.ids)
         for layer in range(self.layers):
-            gates, output, memory, steps = self.gates(w, layer, x), None, None, []
-            for first, end in zip(batch.starts, batch.starts[1:]):
-                n = end - first
-                if output is not None:
-                    output, memory = output[:, :n], memory[:, :n]
-                output, memory = self.cell(w, layer, gates[:, first:end], output, memory)
+            output, memory, steps = None, None, []
+            for gates in self.gates(w, layer, x).split(batch.active, 1):
+                if output is not None and gates.shape[1] < output.shape[1]:
+                    output, memory = output[:, :gates.shape[1]], memory[:, :gates.shape[1]]
+                output, memory = self.cell(w, layer, gates, output, memory)
                 steps.append(output)
             x = torch.cat(steps, 1)
             if drop:
@@ -177,7 +177,7 @@ class Batch:
             for row, i in enumerate(self.order[user]):
                 tokens[user, row, :len(of[i])] = of[i]
         active = (tokens[:, :, 1:] >= 0).sum(1).max(0)
-        self.starts = [0, *numpy.cumsum(active).tolist()]
+        self.active = active.tolist()  # rows of each step
         self.step = numpy.repeat(numpy.arange(longest - 1), active)
         self.row = numpy.concatenate([numpy.arange(n) for n in active])
         ids, targets = tokens[:, self.row, self.step], tokens[:, self.row, self.step + 1]
@@ -260,6 +260,7 @@ class Trainer(Client):
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
         self.device = devices.choose(config.get("device"))
+        self.precise = torch.float32 if self.device.type == "mps" else torch.float64  # of sums
         self.shape = shape_of(config["model"], vocabulary.size)
         self.local, self.epochs, self.steps = config["local"], config.get("epochs") or 1, config.get("steps") or 0
         self.batch = self.local["batch"]
@@ -280,47 +281,51 @@ class Trainer(Client):
     # Training.
 
     def fit(self, parameters, examples, seed, round):
-        from .client import User
-
         fitted, results = self.fit_many(parameters, [User(examples, seed)], round)
         return {name: array[0] for name, array in fitted.items()}, *results[0]
 
     def fit_many(self, parameters, users, round):
-        start, parts, results = self.load(parameters), [], []
-        for weights, part in self.groups(start, users):
-            parts.append({name: w.cpu().numpy() for name, w in weights.items()})
-            results += part
-        if len(parts) == 1:
-            return parts[0], results
-        return {name: numpy.concatenate([part[name] for part in parts]) for name in parts[0]}, results
+        start, results = self.load(parameters), []
+        fitted = {name: torch.empty(len(users), *w.shape) for name, w in self.trained(start).items()}
+        for weights, part, some in self.groups(start, users, fitted if self.device.type == "cpu" else None):
+            results += some
+            for name, w in weights.items():
+                if fitted[name].device != w.device:
+                    fitted[name][part.start:part.stop] = w.cpu()
+        return {name: w.numpy() for name, w in fitted.items()}, results
 
     def sum(self, parameters, users, round, clip, weights):
         start, results = self.load(parameters), []
-        precise = torch.float32 if self.device.type == "mps" else torch.float64
-        total = {name: torch.zeros_like(w, dtype=precise) for name, w in self.trained(start).items()}
-        for stacked, part in self.groups(start, users):
+        total = {name: torch.zeros_like(w, dtype=self.precise) for name, w in self.trained(start).items()}
+        for stacked, part, some in self.groups(start, users):
             for name, w in stacked.items():
                 w -= start[name]
-            norms = sum((w.flatten(1) ** 2).sum(1, dtype=precise) for w in stacked.values()).sqrt().tolist()
-            for i, (result, norm) in enumerate(zip(part, norms)):
-                scale = scale_of(norm, result[0], clip, weights and weights[len(results)])
+            for i, result, norm in zip(part, some, self.norms(stacked).tolist()):
+                scale = scale_of(norm, result[0], clip, weights and weights[i])
                 results.append((*result, norm))
                 for name, w in stacked.items():
-                    total[name] += w[i].to(precise) * scale
+                    total[name].add_(w[i - part.start], alpha=scale)
         return {name: t.float().cpu().numpy() for name, t in total.items()}, results
 
-    def groups(self, start, users):
-        """Trains the users some at a time, and gives their stacked weights and their results."""
-        for first, end in self.parts(users):
-            yield from devices.halving(lambda part: self.train(start, part), users[first:end])
+    def norms(self, tensors):
+        """The L2 norm of each user's part of stacked tensors, all together."""
+        squares = sum((t.flatten(1) ** 2).sum(1, dtype=self.precise) for t in tensors.values())
+        if not torch.isfinite(squares).all():  # a square may leave the range of 32-bit floats
+            squares = sum((t.flatten(1).to(self.precise) ** 2).sum(1) for t in tensors.values())
+        return squares.sqrt()
+
+    def groups(self, start, users, fitted=None):
+        """Trains the users some at a time, and gives their stacked weights, in fitted if there is one, their range and their results."""
+        for part in self.parts(users):
+            yield from devices.halving(lambda some: self.train(start, users, some, fitted), part)
 
     def parts(self, users):
-        """Runs of users whose logits fit the caches of a CPU; elsewhere all of them."""
+        """Ranges of users whose logits fit the caches of a CPU; elsewhere one of all."""
         if self.device.type != "cpu":
-            return [(0, len(users))]
+            return [range(len(users))]
         longest = max(len(e) for user in users for e in user.examples)
         at_once = max(1, CPU_LOGITS // (self.batch * longest * self.shape.vocabulary))
-        return [(first, min(first + at_once, len(users))) for first in range(0, len(users), at_once)]
+        return [range(first, min(first + at_once, len(users))) for first in range(0, len(users), at_once)]
 
     def batches(self, user):
         """The places of the examples of every step."""
@@ -332,25 +337,47 @@ class Trainer(Client):
             steps += [order[at:at + self.batch] for at in range(0, len(order), self.batch)]
         return steps[:self.steps] if self.steps else steps
 
-    def train(self, start, users):
-        """Stacked weights after each user's steps. Those with the most steps come first, so that the others' end early."""
-        plans = [self.batches(user) for user in users]
-        order = sorted(range(len(users)), key=lambda i: -len(plans[i]))
-        weights = {name: w.unsqueeze(0).repeat(len(users), *[1] * w.dim()) for name, w in self.trained(start).items()}
-        rule, losses, targets = Rule(self.local.get("optimizer", {}), len(users)), [0.0] * len(users), [0] * len(users)
+    def train(self, start, users, part, fitted=None):
+        """Stacked weights after the steps of a range of users, the range and their results. Those with the most steps come first, so
+        that the others' end early."""
+        plans = {i: self.batches(users[i]) for i in part}
+        order = sorted(part, key=lambda i: -len(plans[i]))
+        weights = {name: (torch.empty(len(part), *w.shape, device=self.device) if fitted is None else fitted[name][part.start:part.stop]).copy_(w)
+                   for name, w in self.trained(start).items()}
+        rule, losses, targets, diverged = Rule(self.local.get("optimizer", {}), len(part)), dict.fromkeys(part, 0.0), dict.fromkeys(part, 0), {}
         streams = [torch.Generator().manual_seed(users[i].seed) for i in order]
         for step in range(len(plans[order[0]])):
             live = [i for i in order if len(plans[i]) > step]
             w = {name: stacked[:len(live)].detach().requires_grad_() for name, stacked in weights.items()}
             chosen = [[users[i].examples[j] for j in plans[i][step]] for i in live]
             batch = Batch(chosen, self.device)
-            found = self.move(rule, w, start, batch, self.rates(users[0], chosen), streams)
-            for i, loss, count in zip(live, found, batch.counts.tolist()):
+            found, norms = self.move(rule, w, start, batch, self.rates(users[0], chosen), streams)
+            for i, loss, count, norm in zip(live, found, batch.counts.tolist(), norms):
                 losses[i], targets[i] = losses[i] + loss, targets[i] + count
-        if order != sorted(order):
+                self.watch(diverged, users[i], i, step + 1, loss / max(1, count), norm)
+        if order != list(part):
             back = torch.tensor(order, device=self.device).argsort()
-            weights = {name: w[back] for name, w in weights.items()}
-        return weights, [(len(u.examples), {"loss": loss / max(1, n), "targets": n}) for u, loss, n in zip(users, losses, targets)]
+            for w in weights.values():
+                w.copy_(w[back])
+        self.ended(diverged, start, weights, part, plans)
+        return weights, part, [(len(users[i].examples), {"loss": losses[i] / max(1, targets[i]), "targets": targets[i]}) for i in part]
+
+    def watch(self, diverged, user, i, step, loss, norm):
+        """Notes the first step of a user whose loss, or whose gradient's norm, shows that training diverged."""
+        if not loss <= (user.largest_loss or sys.float_info.max):
+            diverged.setdefault(i, (step, "loss", loss))
+        elif not math.isfinite(norm):
+            diverged.setdefault(i, (step, "gradient", norm))
+
+    def ended(self, diverged, start, weights, part, plans):
+        """Raises Diverged for the first user that diverged, in a step or by its update."""
+        if not torch.isfinite(sum(w.sum() for w in weights.values())):
+            norms = self.norms({name: w - start[name] for name, w in weights.items()}).tolist()
+            for i, norm in zip(part, norms):
+                if not math.isfinite(norm):
+                    diverged.setdefault(i, (len(plans[i]), "update", norm))
+        if diverged:
+            raise Diverged(min(diverged), *diverged[min(diverged)])
 
     def rates(self, user, chosen):
         """A short batch takes its share of the learning rate."""
@@ -358,14 +385,15 @@ class Trainer(Client):
         return torch.tensor([rate * len(batch) / self.batch for batch in chosen], device=self.device)
 
     def move(self, rule, w, start, batch, rates, streams):
-        """A step of the weights of all users in place, and the sum of each one's losses before it."""
+        """A step of the weights of all users in place; the sum of each one's losses before it, and the norm of its gradient, 0 if not
+        known."""
         shared = {name: start[name].expand(len(rates), *start[name].shape) for name in self.frozen}
         rows = self.losses({**shared, **w}, batch, self.dropping(batch, streams)).sum(1)
         counts = torch.from_numpy(numpy.maximum(batch.counts, 1)).to(self.device)
         gradients = dict(zip(w, torch.autograd.grad((rows / counts).sum(), list(w.values()))))
         rule.steps += 1
         with torch.no_grad():
-            self.clip(gradients)
+            norms = self.clip(gradients)
             for name, g in gradients.items():
                 rate = rates.view(-1, *[1] * (g.dim() - 1))
                 if self.local.get("proximal"):
@@ -373,7 +401,7 @@ class Trainer(Client):
                 if self.local.get("weight_decay"):
                     w[name].mul_(1 - rate * self.local["weight_decay"])
                 rule.step(name, w[name].detach(), g, rate)
-        return rows.tolist()
+        return rows.tolist(), norms
 
     def losses(self, w, batch, drop=None):
         """-log p of every target, [users, rows], 0 where there is none."""
@@ -381,12 +409,15 @@ class Trainer(Client):
         return functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), reduction="none").view_as(batch.targets)
 
     def clip(self, gradients):
+        """Bounds each user's gradient, and gives the norms before, 0 without a bound."""
         bound = self.local.get("gradient_clip")
-        if bound:
-            norms = sum((g.flatten(1) ** 2).sum(1) for g in gradients.values()).sqrt()
-            scale = (bound / norms.clamp(min=bound))
-            for g in gradients.values():
-                g *= scale.view(-1, *[1] * (g.dim() - 1))
+        if not bound:
+            return itertools.repeat(0.0)
+        norms = self.norms(gradients)
+        scale = (bound / norms.clamp(min=bound)).float()
+        for g in gradients.values():
+            g *= scale.view(-1, *[1] * (g.dim() - 1))
+        return norms.tolist()
 
     def dropping(self, batch, streams):
         """Factors of a layer's outputs: each user's from a stream of its own, independent of the other users."""

@@ -176,7 +176,7 @@ class Transformer(Shape):
 
     def outputs(self, w, batch, drop=None):
         """Of a batch whose rows lie token by token: attention lays them sentence by sentence, and its outputs back."""
-        steps, sentences = len(batch.starts) - 1, int(batch.row.max()) + 1
+        steps, sentences = len(batch.active), int(batch.row.max()) + 1
         if steps > self.context:
             raise ValueError(f"an example has {steps + 1} tokens; expected at most {self.context + 1}, one more than model.context")
         step, row = torch.from_numpy(batch.step), torch.from_numpy(batch.row)

@@ -1,5 +1,6 @@
 import itertools
 import json
+import math
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ except ImportError:
     raise unittest.SkipTest("PyTorch is not installed")
 
 from coalmine import devices, tensors
-from coalmine.client import Answers, User, Vocabulary
+from coalmine.client import Answers, Diverged, User, Vocabulary
 from coalmine.torch import Batch, Trainer
 
 ADAPTED = (
@@ -104,11 +105,11 @@ class Together(unittest.TestCase):
         t, many, sizes = trainer(), users(), []
         train = t.train
 
-        def short(start, part):
+        def short(start, many, part, fitted=None):
             sizes.append(len(part))
             if len(part) > 1:
                 raise RuntimeError("CUDA out of memory. Tried to allocate 9 GiB\nmore")
-            return train(start, part)
+            return train(start, many, part, fitted)
         want, results = t.fit_many(t.initial(7), many, 1)
         with unittest.mock.patch.object(t, "train", short):
             got, halved = t.fit_many(t.initial(7), many, 1)
@@ -139,6 +140,46 @@ class Together(unittest.TestCase):
                 self.assertTrue(error["retry"])
                 self.assertRegex(error["message"], r"^Retry: the device has no memory for one user: [^\n]+; lower the batch, or take a device with more$")
                 self.assertEqual(len(json.loads(answers.to(asked))["result"]["users"]), 3)  # and the program goes on
+
+    def test_training_that_diverges_names_the_first_user_its_step_and_the_number(self):
+        for rate, largest, batches, want in (
+                (1e30, None, None, {"user": 1, "step": 2, "name": "loss", "value": "nan"}),
+                (1e3, 1e3, None, {"user": 1, "step": 3, "name": "loss"}),
+                (1e45, None, [[0]], {"user": 1, "step": 1, "name": "update"}),
+                (1e3, None, None, None)):
+            t, (_, *many) = trainer(), users()
+            start, calm = t.initial(7), User([[2, 5, 3]], 1, [[]])
+            many = [calm, *(User(u.examples, u.seed, batches, rate, largest) for u in reversed(many))]
+            calm.learning_rate = rate
+            for ask in (t.fit_many, lambda *asked: t.sum(*asked, .1, None)):
+                with self.subTest(rate=rate, ask=ask):
+                    if not want:
+                        ask(dict(start), many, 1)
+                        continue
+                    with self.assertRaises(Diverged) as raised:
+                        ask(dict(start), many, 1)
+                    self.assertEqual({**raised.exception.about, **want}, raised.exception.about)
+                    self.assertRegex(str(raised.exception), f"^the {want['name']} is [^ ]+: training diverged; lower the learning rate")
+
+    def test_a_gradient_that_is_not_finite_is_named(self):
+        t = trainer(local={"gradient_clip": .3})
+        start = {**t.initial(7), "output.bias": numpy.zeros(11, numpy.float32)}
+        with unittest.mock.patch.object(t, "norms", lambda tensors: torch.full((len(next(iter(tensors.values()))),), math.inf)):
+            with self.assertRaises(Diverged) as raised:
+                t.fit_many(start, users(), 1)
+        self.assertEqual(raised.exception.about, {"user": 0, "step": 1, "name": "gradient", "value": "inf"})
+
+    def test_norms_beyond_the_squares_of_floats_are_right(self):
+        t = trainer()
+        found = t.norms({"a": torch.tensor([[3e30], [0]]), "b": torch.tensor([[4e30], [2]])}).tolist()
+        self.assertTrue(numpy.allclose(found, [5e30, 2], rtol=1e-6), found)
+
+    def test_a_divergence_is_a_part_of_the_error(self):
+        answers = Answers(lambda *_: unittest.mock.Mock(initial=unittest.mock.Mock(side_effect=Diverged(2, 3, "loss", math.nan))))
+        with unittest.mock.patch("traceback.print_exc"):
+            error = json.loads(answers.to({"id": 1, "method": "describe", "config": {}, "vocabulary": {"size": 11, "begin": 2, "end": 3, "first_word": 4, "words": ""}, "threads": 1, "versions": [2]}))["error"]
+        self.assertEqual(error["diverged"], {"user": 2, "step": 3, "name": "loss", "value": "nan"})
+        self.assertFalse(error["retry"])
 
     def test_batches_and_a_rate_that_are_given_are_used(self):
         t, (user, *_) = trainer(epochs=1), users()

@@ -94,6 +94,7 @@ const (
 	HalfSum    = "half a sum"   // halves the sum
 	NoNorm     = "no norm"      // omits the norms of a sum
 	WrongTree  = "wrong tree"   // wrong scores of nodes
+	Diverges   = "diverges"     // the second user of a sum diverges
 	DiesOfMany = "dies of many" // the process exits in the middle of the first fit_many or sum of all
 )
 
@@ -202,6 +203,8 @@ func converse(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
+var errDiverged = errors.New("diverged")
+
 // retryError is a temporary error.
 type retryError struct{ error }
 
@@ -210,7 +213,11 @@ func (s *server) reply(out io.Writer, r *request) error {
 	result, err := s.answer(r)
 	_, retry := errors.AsType[retryError](err)
 	if err != nil {
-		answer["error"] = map[string]any{"message": err.Error(), "retry": retry}
+		said := map[string]any{"message": err.Error(), "retry": retry}
+		if errors.Is(err, errDiverged) {
+			said["diverged"] = map[string]any{"user": 1, "step": 3, "name": "loss", "value": "nan"}
+		}
+		answer["error"] = said
 	} else {
 		answer["result"] = result
 	}

@@ -109,6 +109,9 @@ func writeTensors(path string, tensors []safetensors.Tensor, stamp string) error
 }
 
 func (s *server) sum(r *request) (any, error) {
+	if s.Config.Fault == Diverges {
+		return nil, errDiverged
+	}
 	start, users, err := s.fitUsers(r)
 	if err != nil {
 		return nil, err
