@@ -189,7 +189,7 @@ func (c *checker) sanitize() {
 		own   []string
 	}{{"data.sanitize.patterns", s.Patterns, nil}, {"data.sanitize.own", nil, s.Own}, {"data.sanitize", s.Patterns, s.Own}} {
 		if _, err := filters.NewPatterns(list.named, list.own); err != nil {
-			c.fail([]string{list.path}, "cannot be read as patterns: %v", err)
+			c.fail([]string{list.path}, "%v", err)
 			return
 		}
 	}
