@@ -136,3 +136,18 @@ func TestSubnormalDeltasHaveValidBounds(t *testing.T) {
 		}
 	}
 }
+
+// What a calibration remembers changes no result.
+func TestACalibrationOfSeveralEpsilonsFindsTheSameNoise(t *testing.T) {
+	t.Parallel()
+	for _, sampling := range []privacy.Sampling{privacy.Poisson, privacy.Shuffled} {
+		recipe := privacy.Recipe{Population: 1000, Cohort: 50, Rounds: 20, Sampling: sampling}
+		c := privacy.NewCalibration(recipe, 1e-5)
+		for _, epsilon := range []float64{4, 8, 6, 7, 6.5, 0.01, 1e5, 6.5} {
+			want, wantErr := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: 1e-5})
+			if got, err := c.Noise(epsilon); got != want || (err == nil) != (wantErr == nil) {
+				t.Errorf("%s, epsilon %g: noise multiplier %g (%v), want %g (%v)", sampling, epsilon, got, err, want, wantErr)
+			}
+		}
+	}
+}
