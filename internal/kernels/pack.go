@@ -65,15 +65,20 @@ func packedPanels(data []float32, width int, depth, columns int) panels {
 }
 
 // packingPays is the number of rows of A from which packing a plain B costs less
-// than reading its scattered rows.
-const packingPays = 64
+// than reading its distant rows, and packingNearPays than reading near rows in few sets of the cache.
+const (
+	packingPays     = 64
+	packingNearPays = 192
+)
 
 // nearStride is the distance up to which rows share pages of memory.
 const nearStride = 416
 
-// scattered reports whether packing pays for rows of a plain B: distant rows are in separate pages, and
+// scattered reports whether packing a plain B pays for that many rows of A: distant rows are in separate pages, and
 // rows an even number of cache lines apart use only every second set of the cache.
-func scattered(stride int) bool { return stride > nearStride || stride%(2*cacheLine) == 0 }
+func scattered(stride, rows int) bool {
+	return rows >= packingPays && stride > nearStride || rows >= packingNearPays && stride%(2*cacheLine) == 0
+}
 
 // panelsOf converts a block of op(B) to the form that tiles read.
 func (s *set) panelsOf(w *workspace, b operandB, g product, depth, columns span) panels {
@@ -84,7 +89,7 @@ func (s *set) panelsOf(w *workspace, b operandB, g product, depth, columns span)
 		}
 		return packedPanels(p.data[depth.start*roundUp(p.n, p.width)+columns.start*depth.length:], p.width, depth.length, columns.length)
 	}
-	if b.trans || g.m >= packingPays && scattered(b.stride) {
+	if b.trans || scattered(b.stride, g.m) {
 		w.b = aligned(w.b, depth.length*roundUp(columns.length, panelWidth))
 		s.packPanels(w.b, panelWidth, b, depth, columns)
 		return packedPanels(w.b, panelWidth, depth.length, columns.length)
@@ -155,8 +160,9 @@ type blockA struct {
 }
 
 // packingTransposedPays is the number of columns of B from which packing the
-// strided columns of a transposed A costs less than reading them.
-const packingTransposedPays = 64
+// strided columns of a transposed A costs less than reading them: two tiles of AVX-512 read 64 columns in less time
+// than packing takes.
+const packingTransposedPays = 65
 
 func (s *set) viewA(w *workspace, g product, rows, depth span) blockA {
 	switch {
