@@ -10,6 +10,9 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership/membership"
+	"coalmine/tasks/audits/models/accuracyperuser"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/external"
@@ -22,16 +25,17 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Fractions of a core's peak that arithmetic reaches: the matrix products of training alone, and the
-// scoring and the attacks of audits with their overhead. They were chosen on examples, whose times "go run
-// ./bench/cmd plan" compares with the predictions; bench/README.md has the table.
+// Fractions of a core's peak that arithmetic reaches: the matrix products of training and of scoring whole
+// sentences, those of scoring images and trees of sequences, and the attacks of audits with their overhead. They were
+// chosen on examples, whose times "go run ./bench/cmd plan" compares with the predictions; bench/README.md has the
+// table, and says on which examples.
 const (
 	TrainingEfficiency = 0.6
 	ScoringEfficiency  = 0.2
 	AttackEfficiency   = 0.3
 )
 
-// Seconds that training takes in addition to matrix products, on a core with AVX2 or AVX-512. They matter
+// Seconds that training and scoring take in addition to matrix products, on a core with AVX2 or AVX-512. They matter
 // for small models.
 const (
 	// tokenSeconds is for each trained token and layer; clippedSeconds is added for each token of a record
@@ -39,6 +43,11 @@ const (
 	tokenSeconds, clippedSeconds = 0.3e-6, 1e-6
 	// passSeconds is for each parameter in a pass over the model; noiseSeconds for each that gets noise.
 	passSeconds, noiseSeconds = 1e-9, 3.5e-9
+	// stateSeconds is for each scored state, symbolSeconds for the exponential of each token of the vocabulary
+	// after it. A transformer's block adds blockSeconds, or branchSeconds in a tree of sequences, of which few are
+	// scored at a time.
+	stateSeconds, symbolSeconds = 0.6e-6, 0.8e-9
+	blockSeconds, branchSeconds = 3e-6, 14e-6
 	// clientPasses copy the model to a client, subtract it from the client's, and add the difference.
 	clientPasses = 3
 )
@@ -242,10 +251,39 @@ func (c *costing) measure() {
 	}
 }
 
-// share returns the load of each task of an audit.
-func (c *costing) share(m experiment.Method, count int) Load {
+// sentenceKinds score whole sentences, unlike the audits that follow trees of sequences.
+var sentenceKinds = kindNames(utility.Part.Name, membership.Losses.Name, accuracyperuser.Kind.Name, selection.Predictions.Name)
+
+// scoring returns the load of native scoring of states, in whole sentences or otherwise.
+func (c *costing) scoring(states float64, sentences bool) Load {
+	model, operations := c.model.Config(), states*c.model.ScoringFLOPs()
+	if c.experiment.Data.Level.Scheme().Images {
+		return Load{Scoring: operations}
+	}
+	seconds, block := stateSeconds+float64(symbolSeconds*float64(model.Vocabulary)), branchSeconds
+	if sentences {
+		block = blockSeconds
+	}
+	if model.Kind == models.Transformer {
+		seconds += float64(block * float64(model.Layers))
+	}
+	load := Load{Overhead: states * seconds}
+	if sentences {
+		load.Sentences = operations
+	} else {
+		load.Scoring = operations
+	}
+	return load
+}
+
+// share returns the load of each of the tasks of an audit, the first of which has a kind.
+func (c *costing) share(m experiment.Method, kind string, count int) Load {
 	states, work := c.audit(m)
-	load := Load{Scoring: states * c.model.ScoringFLOPs() / float64(count), Attacks: work / float64(count)}
+	var load Load
+	if !c.byProgram() {
+		load = c.scoring(states/float64(count), sentenceKinds[kind])
+	}
+	load.Attacks = work / float64(count)
 	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil && c.network() == nil {
 		return Load{Unknown: true} // only the program knows the size of its updates
 	}
@@ -278,10 +316,11 @@ func (c *costing) audit(m experiment.Method) (states, work float64) {
 
 // Load is the cost of one task.
 type Load struct {
-	// Training, Scoring and Attacks are floating-point operations.
-	Training, Scoring, Attacks float64
-	// Bytes are bytes through the store. Overhead is the seconds of a native training in addition to its
-	// operations, Preparation those of a task that prepares data, Program those of an external program.
+	// Training, Sentences, Scoring and Attacks are floating-point operations. Sentences are those of scoring whole
+	// sentences, Scoring those of other scoring.
+	Training, Sentences, Scoring, Attacks float64
+	// Bytes are bytes through the store. Overhead is the seconds of native training and scoring in addition to
+	// their operations, Preparation those of a task that prepares data, Program those of an external program.
 	Bytes, Overhead, Preparation, Program float64
 	// Unknown is set if a program of unknown speed does the work.
 	Unknown bool
@@ -298,7 +337,7 @@ const (
 
 // Seconds returns the time on a core with a peak in GFLOP/s.
 func (l Load) Seconds(peakGFLOPS float64) float64 {
-	atPeak := l.Training/TrainingEfficiency + l.Scoring/ScoringEfficiency + l.Attacks/AttackEfficiency
+	atPeak := (l.Training+l.Sentences)/TrainingEfficiency + l.Scoring/ScoringEfficiency + l.Attacks/AttackEfficiency
 	return atPeak/(peakGFLOPS*1e9) + l.Overhead + l.Preparation + l.Bytes/StoreBytes + l.Program + TaskSeconds
 }
 
@@ -379,7 +418,7 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 		l.nodes[key] = c.programLoad(0, func(s *Speed) Pace { return Pace{Start: s.Begin} })
 	}
 	for _, key := range nodes[selection.Predictions.Name] {
-		l.nodes[key] = Load{Scoring: c.trainTokens * c.model.ScoringFLOPs()}
+		l.nodes[key] = c.scoring(c.trainTokens, true)
 	}
 	for _, m := range c.experiment.Audit.Requested() {
 		var of []storage.Key
@@ -388,9 +427,9 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 				return slices.Contains(trained[kind.Name], key) // it only inserts canaries for the training
 			})...)
 		}
-		of = measuring(p, of)
+		of = slices.DeleteFunc(measuring(p, of), func(key storage.Key) bool { return p.Nodes[key].Kind == utility.Frequencies.Name })
 		for _, key := range of {
-			l.nodes[key] = c.share(m, len(of))
+			l.nodes[key] = c.share(m, p.Nodes[of[0]].Kind, len(of))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile/compiletest"
@@ -40,12 +41,12 @@ audit: {deanonymization: {attacks: [mlp], epochs: 200}}
 		if m.Name != "deanonymization" {
 			continue
 		}
-		if c.speed = nil; !c.share(m, 1).Unknown {
+		if c.speed = nil; !c.share(m, "", 1).Unknown {
 			t.Error("the load is known before the program was asked")
 		}
 		flop := func(values int) float64 {
 			c.speed = &Speed{Network: layered{values: values}}
-			return c.share(m, 1).Attacks
+			return c.share(m, "", 1).Attacks
 		}
 		if few, many := flop(10), flop(1000); few <= 0 || many < 99*few || many > 101*few {
 			t.Errorf("%g FLOP of 10 values and %g of 1000, want a hundred times as many", few, many)
@@ -80,10 +81,11 @@ audit: {utility: true}
 			}
 		}
 		for key, load := range l.nodes {
-			if strings.HasPrefix(p.Nodes[key].Kind, "datasets/") {
-				continue // prepares data
+			kind := p.Nodes[key].Kind
+			if strings.HasPrefix(kind, "datasets/") || kind == utility.Frequencies.Name {
+				continue // no model
 			}
-			if load.Unknown || load.Program != 0 || load.Scoring == 0 {
+			if load.Unknown || load.Program != 0 || load.Sentences == 0 {
 				t.Errorf("%s is %+v, want native scoring", p.Nodes[key].Kind, load)
 			}
 		}

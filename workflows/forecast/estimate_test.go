@@ -18,8 +18,8 @@ import (
 
 func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
 	t.Parallel()
-	l := Load{Training: 3e12, Scoring: 2e12, Attacks: 1e12, Bytes: 5e8, Overhead: 3, Preparation: 5, Program: 7}
-	want := (3e12/TrainingEfficiency+2e12/ScoringEfficiency+1e12/AttackEfficiency)/100e9 + 2 + 3 + 5 + 7 + TaskSeconds
+	l := Load{Training: 3e12, Sentences: 4e12, Scoring: 2e12, Attacks: 1e12, Bytes: 5e8, Overhead: 3, Preparation: 5, Program: 7}
+	want := ((3e12+4e12)/TrainingEfficiency+2e12/ScoringEfficiency+1e12/AttackEfficiency)/100e9 + 2 + 3 + 5 + 7 + TaskSeconds
 	if got := l.Seconds(100); math.Abs(got-want) > 1e-9*want {
 		t.Errorf("%g s, want %g", got, want)
 	}
@@ -148,6 +148,39 @@ audit: {utility: true}
 			}
 			if more := step(training, units, cohort, perUser+10); !central && !longer(more, base) {
 				t.Errorf("%s: %+v with a record more than %g tokens of a user, %+v with these", training, more, perUser, base)
+			}
+		}
+	}
+}
+
+// Scoring takes longer with more states, tokens and units, and in a tree of sequences than in whole sentences.
+func TestScoringTakesLongerWithMoreStatesAndLargerModels(t *testing.T) {
+	t.Parallel()
+	seconds := func(kind string, layers, vocabulary int, states float64, sentences bool) float64 {
+		file := fmt.Sprintf(`
+name: scoring
+data: {source: text.jsonl, vocabulary: {size: %d}, users: {words: 20}}
+model: {kind: %s, embedding: 8, layers: %d}
+training: {rounds: 2, cohort: 2, client: {learning_rate: 1}, engine: %s}
+audit: {utility: true}
+`, vocabulary, kind, layers, map[bool]string{true: "pytorch", false: "native"}[kind == "transformer"])
+		spec := must.Get(experiment.Parse("scoring.yaml", []byte(file), experiment.Options{}))(t)
+		e := &spec.Cells[0].Experiment
+		c := costing{experiment: e, model: must.Get(networkOf(e))(t)}
+		load := c.scoring(states, sentences)
+		if operations := load.Sentences + load.Scoring; operations != states*c.model.ScoringFLOPs() {
+			t.Errorf("%s: %g operations of %g states", kind, operations, states)
+		}
+		return load.Seconds(200)
+	}
+	for _, kind := range []string{"lstm", "gru", "transformer"} {
+		base := seconds(kind, 1, 50, 1000, true)
+		for what, more := range map[string]float64{
+			"layers": seconds(kind, 2, 50, 1000, true), "tokens": seconds(kind, 1, 500, 1000, true),
+			"states": seconds(kind, 1, 50, 2000, true), "a tree": seconds(kind, 1, 50, 1000, false),
+		} {
+			if more <= base {
+				t.Errorf("%s: %g s with more %s, %g without", kind, more, what, base)
 			}
 		}
 	}
