@@ -54,8 +54,9 @@ type attending struct {
 func (b *blocks) step(w *workspace, x []float32, states []*position, output []float32) {
 	n := len(states)
 	w.attending.reserve(n, b.cell)
+	room := 2 * b.blocks * b.keyWidth()
 	for i, before := range states {
-		states[i] = &position{before: before, at: before.length(), keysAndValues: make([]float32, 2*b.blocks*b.keyWidth())}
+		states[i] = &position{before: before, at: before.length(), keysAndValues: make([]float32, room)}
 		if b.options.Rotary > 0 {
 			turn(row(w.attending.turns, i, b.options.Rotary), b.frequencies, before.length())
 		} else {
@@ -103,14 +104,14 @@ func (h *half) add(n, width int, emitted []float32, columns int, x []float32) {
 // attend computes the attention of each state's newest position over itself and all earlier
 // positions, into w.attending.mixed.
 func (b *blocks) attend(w *workspace, i int, x []float32, states []*position) {
-	n, a, wide, keys := len(states), &w.attending, b.gates(), b.keyWidth()
+	n, a, wide, keys, size := len(states), &w.attending, b.gates(), b.keyWidth(), b.headWidth()
 	b.project(w, &b.each[i].attention, n, x, w.gates, wide)
 	for s, p := range states {
 		qkv := row(w.gates, s, wide)
-		rotate(qkv[:b.in+keys], row(a.turns, s, b.options.Rotary), b.headWidth())
+		rotate(qkv[:b.in+keys], row(a.turns, s, b.options.Rotary), size)
 		copy(row(p.keysAndValues, i, 2*keys), qkv[b.in:])
 		a.remember(p)
-		b.mix(a, i, qkv[:b.in], row(a.mixed, s, b.in))
+		b.mix(a, i, keys, qkv[:b.in], row(a.mixed, s, b.in))
 	}
 }
 
@@ -123,14 +124,13 @@ func (a *attending) remember(p *position) {
 }
 
 // mix sets mixed to the heads' means of the history's values, weighted by the softmax of
-// query x key / sqrt(width of a head).
-func (b *blocks) mix(a *attending, i int, query, mixed []float32) {
-	size, keys, sharing := b.headWidth(), b.keyWidth(), b.heads/b.options.keyHeads(b.heads)
-	scale, length := 1/math.Sqrt(float64(size)), len(a.history)
-	scores := a.scores[:b.heads*length]
+// query x key / sqrt(width of a head). keys is the keys' width.
+func (b *blocks) mix(a *attending, i, keys int, query, mixed []float32) {
+	size, heads, length := len(query)/b.heads, b.heads, len(a.history)
+	scale, sharing, scores := 1/math.Sqrt(float64(size)), len(query)/keys, a.scores[:heads*length]
 	for t, p := range a.history {
 		key := row(p.keysAndValues, 2*i, keys)
-		for head := range b.heads {
+		for head := range heads {
 			scores[head*length+t] = float32(scale * kernels.Dot(row(query, head, size), row(key, head/sharing, size)))
 		}
 	}
@@ -138,7 +138,7 @@ func (b *blocks) mix(a *attending, i int, query, mixed []float32) {
 	clear(mixed)
 	for t, p := range a.history {
 		value := row(p.keysAndValues, 2*i+1, keys)
-		for head := range b.heads {
+		for head := range heads {
 			kernels.Axpy(scores[head*length+t], row(value, head/sharing, size), row(mixed, head, size))
 		}
 	}
