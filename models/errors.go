@@ -27,9 +27,9 @@ func (e *DivergedError) Error() string {
 	return message + "; lower the learning rate or set a gradient clip"
 }
 
-// LargestLoss is the mean loss per target, in nats, above which training has diverged. No model that
-// learns comes near it, and engines whose numbers overflow at different sizes agree on it.
-const LargestLoss = 1e6
+// LargestLoss is the mean loss per target, in nats, above which training has diverged. Engines overflow at
+// different numbers; this one is below all of them, and above the losses of models that much noise makes random.
+const LargestLoss = 1e15
 
 // Check returns a *DivergedError if the mean loss per target is above LargestLoss or NaN.
 func (l Loss) Check() error {

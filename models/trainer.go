@@ -61,7 +61,7 @@ func (m *Language) NewTrainer() *Trainer {
 // longest to the shortest, equal ones in the order given; sums over an encoder's tensors run
 // through the sources likewise.
 //
-// A mean loss above 1e6 nats per target, or NaN, gives a *DivergedError. After any error the content of gradient is
+// A mean loss above LargestLoss nats per target, or NaN, gives a *DivergedError. After any error the content of gradient is
 // undefined. A gradient may overflow although its loss is finite; FiniteNorm reports it.
 func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []float32) (Loss, error) {
 	if err := t.check(params, sentences, gradient); err != nil {
