@@ -288,7 +288,7 @@ func (t *Conversation) read() {
 	for {
 		line, err := t.readLine(lines)
 		if err == nil && len(bytes.TrimSpace(line)) > 0 {
-			err = goroutines.Recover(func() error { return t.deliver(line) })
+			err = t.cutShort(line, goroutines.Recover(func() error { return t.deliver(line) }))
 		}
 		if err != nil {
 			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would block it; its further output is unused
@@ -316,6 +316,18 @@ func (t *Conversation) readLine(lines *bufio.Reader) ([]byte, error) {
 		}
 		return line, nil
 	}
+}
+
+// cutShort returns the error of a line, which is errEnded if the child died while it wrote the line.
+func (t *Conversation) cutShort(line []byte, err error) error {
+	if err == nil || bytes.HasSuffix(line, []byte("\n")) {
+		return err
+	}
+	t.awaitEnd()
+	if t.child.Ended() != nil {
+		return errEnded
+	}
+	return err
 }
 
 // errEnded reports that the output of the child has ended.

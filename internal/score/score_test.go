@@ -81,6 +81,8 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 		"it ended with exit status 0, and left 1 of 2 requests unanswered; it said nothing":                                            {described + "read line; exit 0", none},
 		`it printed "Loading weights" to standard output; expected answers alone`:                                                      {"echo Loading weights; " + described, OneObjectALine},
 		`which is not a JSON object: unexpected end`:                                                                                   {described + `read line; echo '{"id": 2'; read line`, OneObjectALine},
+		"it ended with signal: killed, and left 1 of 2 requests unanswered; it":                                                        {described + `read line; printf '{"id": 2, "res'; kill -9 $$`, none},
+		"which is not a JSON object: unexpected end of":                                                                                {described + `read line; printf '{"id": 2, "res'`, OneObjectALine},
 		"it answered request 1 twice, the second time by":                                                                              {described + `echo '{"id": 1, "result": 1}'; read line; read line`, OneAnswerEach},
 		"it answered request 7, which it was not asked; the last one was":                                                              {described + `echo '{"id": 7, "result": 1}'; read line; read line`, OneAnswerEach},
 		"has no id": {described + `echo '{"result": 1}'; read line; read line`, OneAnswerEach},

@@ -162,6 +162,7 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 		clientstest.Pipe:       {"fit.safetensors is no regular file", FilesAsAsked, true},
 		clientstest.Device:     {"fit.safetensors is no regular file", FilesAsAsked, true},
 		clientstest.Dies:       {"it ended with exit status 137, and left 1 of 3 requests unanswered; its last lines on standard error:\n  Killed", none, false},
+		clientstest.DiesHalf:   {"it ended with signal: killed, and left 1 of 3 requests unanswered", none, false},
 		clientstest.Busy:       {`it answers fit by the error "the device is busy"`, none, false},
 		clientstest.Refuses:    {`it answers fit by the error "an example is too long"`, none, true},
 		clientstest.Prints:     {`it printed "epoch 1 of 3" to standard output`, OneObjectALine, true},

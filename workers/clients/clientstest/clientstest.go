@@ -66,6 +66,7 @@ const (
 	Pipe       = "pipe"        // a pipe in place of a file
 	Device     = "device"      // a link to a device that can be read forever
 	Dies       = "dies"        // the process exits in the middle of fit
+	DiesHalf   = "half"        // the process is killed while it writes an answer
 	DiesAtOnce = "module"      // the process exits at its start
 	Remembers  = "remembers"   // keeps its earlier state
 	Busy       = "busy"        // answers a temporary error
@@ -102,8 +103,8 @@ const (
 func Program(fault string) clientprograms.Program {
 	config, _ := json.Marshal(map[string]any{"fault": fault, "rate": 0.1}) // texts and numbers become JSON
 	command := Command()
-	if fault == Silent {
-		command = "exec " + command // a shell would hold the output open
+	if fault == Silent || fault == DiesHalf {
+		command = "exec " + command // a shell would hold the output open, or report the signal by an exit status
 	}
 	return clientprograms.Program{Command: command, Config: config}
 }
@@ -237,6 +238,11 @@ func (s *server) spoil(line []byte) []byte {
 	switch s.Config.Fault {
 	case Twice:
 		return []byte(string(line) + "\n" + string(line))
+	case DiesHalf:
+		_, _ = os.Stdout.Write(line[:len(line)/2])
+		self, _ := os.FindProcess(os.Getpid())
+		_ = self.Kill()
+		time.Sleep(time.Hour)
 	case Prints:
 		return []byte("epoch 1 of 3\n" + string(line))
 	case Infinite:
