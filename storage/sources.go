@@ -52,7 +52,11 @@ func (a *Archive) OpenSource(ctx context.Context, digest Digest) (io.ReadCloser,
 	name := sourceName(digest)
 	r, err := a.store.Get(ctx, name, 0, -1)
 	if err != nil {
-		return nil, a.fail("opening", name, err)
+		err = a.fail("opening", name, err)
+		if errors.Is(err, ErrNotFound) {
+			err = fmt.Errorf("an imported source is gone; submit the run again from the original file: %w", err)
+		}
+		return nil, err
 	}
 	return &checkedReader{ReadCloser: r, hash: sha256.New(), want: digest}, nil
 }

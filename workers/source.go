@@ -83,7 +83,7 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 func (s *source) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	r, err := s.archive.OpenSource(ctx, digest)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, tasks.Permanent(fmt.Errorf("an imported source is gone; submit the run again from the original file: %w", err))
+		return nil, tasks.Permanent(err)
 	}
 	return r, err
 }

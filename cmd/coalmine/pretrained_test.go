@@ -59,6 +59,10 @@ func TestAPretrainedModelIsFineTunedElsewhere(t *testing.T) {
 	if trained := after.Network.Trained(); trained == 0 || !slices.Equal(after.Params[trained:], base.Params) {
 		t.Errorf("a model with %d parameters of adapters has other frozen ones than its folder", trained)
 	}
+	must.Do(t, os.RemoveAll(filepath.Join(home, "store", "sources")))
+	for _, args := range [][]string{{"export", "latest", "c02", "-o", filepath.Join(dir, "none")}, {"sample", "latest", "c02"}} {
+		fails(t, "submit the run again from the original file", append(args, "--home", home)...)
+	}
 }
 
 func modelIn(t *testing.T, path string) *checkpoints.Model {

@@ -166,6 +166,9 @@ func archiveSources(t *testing.T, d Driver) {
 	wantError(t, "reading a damaged source", err, storage.ErrCorrupt)
 	_, err = a.OpenSource(t.Context(), storage.DigestOf(nil))
 	wantError(t, "opening a source that is not imported", err, storage.ErrNotFound)
+	if !strings.Contains(err.Error(), "submit the run again") {
+		t.Errorf("opening a source that is not imported: %v, which has no advice", err)
+	}
 }
 
 func readSource(t *testing.T, a *storage.Archive, key storage.Digest) (string, error) {
