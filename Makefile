@@ -40,7 +40,7 @@ check:
 	scripts/check-deploy.sh
 	scripts/check-linked.sh $(RELEASE)
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run Elsewhere \
-		./bench/cmd ./cmd/coalmine ./models ./models/vision ./internal/dataformats ./privacy/conformance ./workflows/plan/compile ./workflows/results
+		./bench/cmd ./cmd/coalmine ./models ./models/vision ./internal/dataformats ./internal/endtoend ./privacy/conformance ./workflows/plan/compile ./workflows/results
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run 'TestThePage|Chaos' ./internal/endtoend -chaos.seeds 3
 	go test $(TAGS) ./docs/...
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
