@@ -200,6 +200,9 @@ func (f *Folder) openWeights() error {
 
 func (f *Folder) openPart(name string) error {
 	file, err := f.from.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; expected each file that %s names: copy the folder again", f.fail(name, reason(err)), indexFile)
+	}
 	if err != nil {
 		return f.fail(name, reason(err))
 	}
@@ -215,7 +218,7 @@ func (f *Folder) openPart(name string) error {
 		return data, err
 	})
 	if err != nil {
-		return f.fail(name, err)
+		return fmt.Errorf("%w; copy the file again, because it is incomplete or damaged", f.fail(name, err))
 	}
 	for tensor := range parts.Names() {
 		if f.file(tensor) != nil {

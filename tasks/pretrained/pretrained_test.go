@@ -138,6 +138,14 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 			return data
 		}
 	}
+	cut := func(last string) func(file string, data []byte) []byte {
+		return func(file string, data []byte) []byte {
+			if file == last {
+				return data[:len(data)-10]
+			}
+			return data
+		}
+	}
 	first := func(field string) (in, old, new string) {
 		return pretrained.ConfigFile, "{", "{\n " + field + ","
 	}
@@ -149,7 +157,7 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 		{"gpt2", without("config.json"), "expected a folder with config.json, tokenizer.json and model.safetensors"},
 		{"gpt2", without("tokenizer.json"), "tokenizer.json: file does not exist; expected the file that tokenizers"},
 		{"gpt2", without("model.safetensors"), "has neither model.safetensors nor model.safetensors.index.json"},
-		{"llama", without("model-00002-of-00003.safetensors"), "model-00002-of-00003.safetensors: file does not exist"},
+		{"llama", without("model-00002-of-00003.safetensors"), "model-00002-of-00003.safetensors: file does not exist; expected each file that model.safetensors.index.json names"},
 		{"llama", replace("model.safetensors.index.json", "model-00002-of-00003.safetensors", "../other.safetensors"), "expected a file in the same folder"},
 		{"llama", replace("model.safetensors.index.json", "model-00002-of-00003.safetensors", ".."), "expected a file in the same folder"},
 		{"llama", replace("model.safetensors.index.json", "weight_map", "weights"), "its weight_map names no file"},
@@ -175,6 +183,7 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 		{"gpt2", replace("tokenizer.json", `"BPE"`, `"WordPiece"`), `model "WordPiece" is not supported`},
 		{"gpt2", replace("tokenizer.json", `"id":486`, `"id":600`), "the model has vectors for 487; expected the model's own tokenizer"},
 		{"gpt2", replace("model.safetensors", "F32", "F64"), "not a valid safetensors file"},
+		{"gpt2", cut("model.safetensors"), "; copy the file again, because it is incomplete"},
 	} {
 		_, err := pretrained.Open(pretrainedtest.Folder(t, c.model, c.edit), "models/x")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "models/x") || strings.Contains(err.Error(), "\n") {

@@ -20,7 +20,10 @@ def choose(name=None):
     A device that PyTorch cannot use is an error of one sentence. Products of 32-bit floats stay 32-bit.
     """
     name = name or os.environ.get("COALMINE_DEVICE") or automatic()
-    kind = torch.device(name).type
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise ValueError(f"device {name!r} is unknown to PyTorch; expected cpu, cuda, cuda:1 or mps in COALMINE_DEVICE or the config") from None
     if kind == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which deterministic products need
         start_cuda(name)

@@ -352,6 +352,8 @@ class Devices(unittest.TestCase):
             self.skipTest("there is a GPU")
         with self.assertRaisesRegex(ValueError, r"^device 'cuda': PyTorch \S+ cannot use it: [^\n]+; update the driver or PyTorch, or set COALMINE_DEVICE=cpu$"):
             devices.choose("cuda")
+        with self.assertRaisesRegex(ValueError, "^device 'gpu0' is unknown to PyTorch; expected cpu, "):
+            devices.choose("gpu0")
         with unittest.mock.patch.object(torch.cuda, "init", side_effect=RuntimeError("The NVIDIA driver on your system is too old (found version 9000). Please update\nmore")):
             with self.assertRaisesRegex(ValueError, r"driver on your system is too old \(found version 9000\); update"):
                 devices.choose("cuda:1")

@@ -93,6 +93,15 @@ func TestPretrainedModelsThatCannotBeginATrainingAreRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", set, err, want)
 		}
 	}
+	_, err := prepareTuned(t, func(file string, data []byte) []byte {
+		if file == "tokenizer.json" {
+			return nil
+		}
+		return data
+	})
+	if err == nil || strings.Count(err.Error(), "tokenizer.json") != 1 {
+		t.Errorf("a folder without tokenizer.json: error %v, want one that names the file once", err)
+	}
 }
 
 const programmed = `

@@ -93,7 +93,10 @@ func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Opt
 		return nil, err
 	}
 	s := &Submission{Spec: spec}
-	if err := errors.Join(s.readModels(ctx, finder), s.readTokenizers(ctx, finder)); err != nil {
+	if err := s.readModels(ctx, finder); err != nil {
+		return nil, err // without that of a tokenizer in the same folder
+	}
+	if err := s.readTokenizers(ctx, finder); err != nil {
 		return nil, err
 	}
 	facts, err := s.survey(ctx, finder)
