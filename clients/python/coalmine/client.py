@@ -30,7 +30,7 @@ import traceback
 import numpy
 
 from . import tensors
-from .score import Retry, decoded, encoded, finite, one_each, streams
+from .score import Retry, decoded, encoded, finite, one_each, reported, streams
 
 CONTRACT, VERSION = "coalmine/client", 2
 
@@ -204,7 +204,8 @@ class Answers:
             if method not in self.methods:
                 raise NoMethod(f"no method {method!r}; there are {list(self.methods)}")
             return encoded({"id": request["id"], "result": getattr(self, method)(request)})
-        except Exception as error:
+        except Exception as caught:
+            error = reported(caught, method)
             if not isinstance(error, NoMethod):
                 traceback.print_exc()
             about = {"diverged": error.about} if isinstance(error, Diverged) else {}

@@ -4,7 +4,7 @@ import re
 
 import torch
 
-OUT_OF_MEMORY = re.compile("out of memory|ALLOC_FAILED|can't allocate memory|not enough memory")  # of CUDA and MPS, cuBLAS, the CPU
+from .score import Retry, out_of_memory
 
 
 def require(*version):
@@ -61,14 +61,12 @@ def halving(work, items):
     try:
         return [work(items)]
     except RuntimeError as error:
-        if not OUT_OF_MEMORY.search(str(error)):
+        if not out_of_memory(error):
             raise
         message = str(error).strip().split("\n")[0]
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     if len(items) == 1:
-        from .score import Retry
-
         raise Retry(f"the device has no memory for one user: {message}; lower the batch, or take a device with more")
     half = len(items) // 2
     return halving(work, items[:half]) + halving(work, items[half:])

@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import sys
 import traceback
 
@@ -22,6 +23,22 @@ CONTRACT, VERSION = "coalmine/score", 1
 
 class Retry(Exception):
     """What went wrong may go right later: Coalmine asks again."""
+
+
+OUT_OF_MEMORY = re.compile("out of memory|ALLOC_FAILED|can't allocate memory|not enough memory")  # of CUDA and MPS, cuBLAS, the CPU
+
+
+def out_of_memory(error):
+    """Whether Python, NumPy or PyTorch had no memory."""
+    return isinstance(error, MemoryError) or isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def reported(error, method):
+    """The error of an answer: without memory one sentence, after which the request is sent again."""
+    if not out_of_memory(error):
+        return error
+    message = (str(error).strip() or type(error).__name__).split("\n")[0]
+    return Retry(f"no memory for {method}: {message}; free some of it, or take a device with more")
 
 
 class Scorer:
@@ -82,7 +99,8 @@ def answer(scorer, request):
     """The line that answers a request."""
     try:
         return encoded({"id": request["id"], "result": METHODS[request["method"]](scorer, request)})
-    except Exception as error:
+    except Exception as caught:
+        error = reported(caught, request.get("method"))
         message = f"{type(error).__name__}: {error}"
         if request.get("method") not in METHODS:
             message = f"no method {request.get('method')!r}; there are {methods(scorer)}"

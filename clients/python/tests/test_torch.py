@@ -139,6 +139,10 @@ class Together(unittest.TestCase):
                     error = json.loads(answers.to(asked))["error"]
                 self.assertTrue(error["retry"])
                 self.assertRegex(error["message"], r"^Retry: the device has no memory for one user: [^\n]+; lower the batch, or take a device with more$")
+                with unittest.mock.patch.object(t, "load", side_effect=RuntimeError(said)):
+                    error = json.loads(answers.to(asked))["error"]
+                self.assertTrue(error["retry"])
+                self.assertRegex(error["message"], r"^Retry: no memory for sum: [^\n]+; free some of it, or take a device with more$")
                 self.assertEqual(len(json.loads(answers.to(asked))["result"]["users"]), 3)  # and the program goes on
 
     def test_training_that_diverges_names_the_first_user_its_step_and_the_number(self):
