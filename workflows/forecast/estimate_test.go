@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"coalmine/internal/must"
@@ -70,6 +71,65 @@ audit: {one_run: {canaries: 20, trade_off: true}}
 	}
 	if planted, guessed := found[onerun.Coins.Name], found[onerun.Bound.Name]; planted != 0 || guessed < 1e11 {
 		t.Errorf("laying out takes %g FLOP and guessing %g", planted, guessed)
+	}
+}
+
+// Users whose data a coin removes train nothing, and those whose data it replaces by canaries train on as many words
+// as these have.
+func TestCoinsTakeTheDataOfTheirUsersAway(t *testing.T) {
+	t.Parallel()
+	const users, perUser = 100, 200
+	step := func(sampling, audit string, canaries, words int) Load {
+		file := fmt.Sprintf(`
+name: coins
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 200}}
+model: {embedding: 4, units: 4}
+training: {rounds: 3, cohort: 5, sampling: %s, client: {learning_rate: 1}, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3}}
+audit: {one_run: {canaries: %d, %s}}
+`, sampling, canaries, audit)
+		if words > 0 {
+			file = strings.Replace(file, "one_run: {", fmt.Sprintf("one_run: {words: %d, ", words), 1)
+		}
+		spec := must.Get(experiment.Parse("coins.yaml", []byte(file), experiment.Options{}))(t)
+		s := &submission.Submission{
+			Spec: spec, TokensPerExample: []float64{20}, TokensPerUser: []float64{perUser},
+			TrainTokens: []float64{users * perUser}, TestTokens: []float64{10},
+		}
+		c := newCosting(s, 0, must.Get(networkOf(&spec.Cells[0].Experiment))(t))
+		return c.step(1, 0).join
+	}
+	none := step("poisson", "canaries_of: update", 60, 0)
+	if removed := step("poisson", "delta: 1e-3", 60, 19); math.Abs(removed.Training/none.Training-0.7) > 1e-9 || removed.Overhead >= none.Overhead {
+		t.Errorf("%+v with 30 of 100 users removed, %+v with all", removed, none)
+	}
+	fixed := step("fixed-size", "delta: 1e-3", 60, 19).Training
+	if short := step("fixed-size", "delta: 1e-3", 60, 9).Training; math.Abs(fixed/none.Training-1) > 1e-9 || math.Abs(short/fixed-0.85) > 1e-9 {
+		t.Errorf("%g FLOP with canaries of half the words in 30 of 100 users, %g with those of all, %g without", short, fixed, none.Training)
+	}
+}
+
+// A projected update takes the time of the values of its projected layers, in the rounds that are recorded.
+func TestProjectionTakesTheTimeOfTheValuesOfItsLayers(t *testing.T) {
+	t.Parallel()
+	seconds := func(record string) float64 {
+		file := fmt.Sprintf(`
+name: projected
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 20}, devices: {prior: random, size: 50%%}}
+model: {embedding: 40, units: 40}
+training: {rounds: 8, cohort: 5, client: {learning_rate: 1}, record: %s}
+audit: {deanonymization: {attacks: [cosine]}}
+`, record)
+		spec := must.Get(experiment.Parse("projected.yaml", []byte(file), experiment.Options{}))(t)
+		e := &spec.Cells[0].Experiment
+		c := costing{experiment: e, model: must.Get(networkOf(e))(t), tokens: 10, perUser: 100}
+		return c.step(1, 0).join.Overhead
+	}
+	none, all, half := seconds("{}"), seconds("{project: 64}"), seconds("{project: 64, every: 2}")
+	if whole := seconds("{project: 1000000}"); whole != none {
+		t.Errorf("%g s with layers shorter than their projection, %g s without one", whole, none)
+	}
+	if all <= none || math.Abs((all-none)-2*(half-none)) > 1e-9*all {
+		t.Errorf("%g s with updates of all rounds projected, %g s with those of half, %g s with none", all, half, none)
 	}
 }
 

@@ -336,6 +336,19 @@ func (f *Fields) joined(b audits.Builder) []tasks.Input {
 	return nil
 }
 
+// Carriers returns the expected numbers of training users that hold canaries in place of their data, and of those
+// whose data the coins remove. Both are 0 if canaries are vectors or records.
+func (f *Fields) Carriers(s *audits.Setting) (replaced, removed float64) {
+	if f.OneRun.Vectors() || s.Training.Central {
+		return 0, 0
+	}
+	replaced = float64(f.OneRun.Canaries) / 2
+	if f.OneRun.Neighbouring(s) != privacy.ReplaceOne {
+		removed = replaced
+	}
+	return replaced, removed
+}
+
 // States implements audits.Scorer: the canaries under two models; vectors are scored by the training.
 func (f *Fields) States(s *audits.Setting) float64 {
 	if f.OneRun.ofImages(s) {
