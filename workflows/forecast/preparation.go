@@ -25,18 +25,10 @@ const (
 	copyToken, copyExample = 15e-9, 0.4e-6
 )
 
-// readToken returns the time of reading a token of a source: decompression, parsing, and cutting into words,
+// readToken is the time of reading a token of a source, by level: decompression, parsing, and cutting into words,
 // bytes, subwords or pixels.
-func readToken(level text.Level) float64 {
-	switch level {
-	case text.ByteLevel:
-		return 30e-9
-	case text.ImageLevel:
-		return 16e-9
-	case text.SubwordLevel:
-		return 0.65e-6
-	}
-	return 0.25e-6
+var readToken = map[text.Level]float64{
+	text.WordLevel: 0.25e-6, text.SubwordLevel: 0.65e-6, text.ByteLevel: 30e-9, text.ImageLevel: 16e-9,
 }
 
 // rewriting and indexing are the kinds of tasks that prepare data: those that write the texts anew, and those that
@@ -81,7 +73,7 @@ func (l *Loads) prepare(p preparing, nodes map[string][]storage.Key) {
 func (p preparing) seconds(n *plan.Node) float64 {
 	if n.Kind == datasets.Import.Name {
 		level, size := p.source(n)
-		return size.tokens * readToken(level)
+		return size.tokens * readToken[level]
 	}
 	of := p.input(n)
 	if indexing[n.Kind] || n.Kind == population.Partition.Name && !rewrites(n) {

@@ -86,12 +86,12 @@ func TestEveryLevelHasARateOfReading(t *testing.T) {
 		params := fmt.Sprintf(`{"sources":[%q],"level":%q}`, file, level.Level)
 		n := &plan.Node{}
 		n.Kind, n.Params = datasets.Import.Name, []byte(params)
-		if got, want := p.seconds(n), 1000*readToken(level.Level); got != want || got <= 0 {
+		if got, want := p.seconds(n), 1000*readToken[level.Level]; got != want || got <= 0 {
 			t.Errorf("%s: %g s, want %g", level.Level, got, want)
 		}
 	}
 	s, p := prepared(t, 100, 3, 1000)
-	if got, want := preparation(s, p)[datasets.Import.Name], 1000*readToken(text.WordLevel); math.Abs(got-want) > 1e-12 {
+	if got, want := preparation(s, p)[datasets.Import.Name], 1000*readToken[text.WordLevel]; math.Abs(got-want) > 1e-12 {
 		t.Errorf("the import for two cells takes %g s, want %g", got, want)
 	}
 }
