@@ -53,6 +53,24 @@ func TestTooFewForAFindIsSaid(t *testing.T) {
 	}
 }
 
+// A statement names the pairs that it is about: of the pairs of matching only those with a shadow device.
+func TestAStatementNamesItsPairs(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"matching": "the average precision of pairs with a shadow device is certainly above chance",
+		"linking":  "the average precision of pairs of updates is certainly above chance",
+	} {
+		list := Audits()
+		d := &list[slices.IndexFunc(list, func(d audits.Description) bool { return d.Name == name })]
+		f := d.New()
+		must.Do(t, json.Unmarshal([]byte(`{"`+name+`": {"pairs": 100}}`), f))
+		statements := d.Power(&audits.Setting{Audits: []audits.Fields{f}, Data: &audits.Data{Users: 12, Seen: 12}}, nil)
+		if len(statements) != 1 || statements[0].Finds != want {
+			t.Errorf("%s: %+v, want %q", name, statements, want)
+		}
+	}
+}
+
 func checkTooFew(t *testing.T, d *audits.Description, s *audits.Setting) {
 	t.Helper()
 	statements := d.Power(s, nil)

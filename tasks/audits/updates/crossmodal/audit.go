@@ -166,7 +166,7 @@ var limits = pairs.Limit("cross_modal", 1, "measurement",
 	"Average precision of pairs of anonymous updates and vectors, by its lower 95% bound over users.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of updates and vectors", v.Anonymous })
 
-var power = pairs.Power("cross_modal",
+var power = pairs.Power("cross_modal", "pairs of updates and vectors",
 	func(s *audits.Setting) int { f, _ := audits.FieldsOf[*Fields](s); return f.CrossModal.Pairs },
 	(*audits.Setting).Observed,
 	func(v *Outcome) []*pairs.Measurement {

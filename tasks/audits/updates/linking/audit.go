@@ -112,7 +112,7 @@ var limits = pairs.Limit("linking", 1, "measurement",
 	"Average precision of pairs of anonymous updates, by its lower 95% bound over devices.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of linked updates", &v.Pairs })
 
-var power = pairs.Power("linking",
+var power = pairs.Power("linking", "pairs of updates",
 	func(s *audits.Setting) int { f, _ := audits.FieldsOf[*Fields](s); return f.Linking.Pairs },
 	(*audits.Setting).Observed,
 	func(v *Outcome) []*pairs.Measurement { return []*pairs.Measurement{&v.Pairs} })

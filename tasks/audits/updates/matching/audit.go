@@ -150,7 +150,7 @@ var limits = pairs.Limit("matching", 2, "scores",
 	})
 
 // power returns the power for pairs with a shadow device.
-var power = pairs.Power("matching",
+var power = pairs.Power("matching", "pairs with a shadow device",
 	func(s *audits.Setting) int { f, _ := audits.FieldsOf[*Fields](s); return f.Matching.Pairs },
 	func(s *audits.Setting) int {
 		if s.Data == nil {

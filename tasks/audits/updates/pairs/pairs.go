@@ -252,10 +252,10 @@ func total(pairs []Pair, weigh []float64, e ends) mass {
 	return all
 }
 
-// Power returns the power of an audit by the average precision of pairs of updates. Their scores are
+// Power returns the power of an audit by the average precision of the named pairs of updates. Their scores are
 // independent normal numbers of equal deviation. The distance of the means gives the AUC of the leak. users
 // returns the planned number of users, found the measurements of an outcome.
-func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*audits.Setting) int, found func(V) []*Measurement) func(*audits.Setting, audits.Outcome) []audits.Statement {
+func Power[V any](limit, name string, pairs func(*audits.Setting) int, users func(*audits.Setting) int, found func(V) []*Measurement) func(*audits.Setting, audits.Outcome) []audits.Statement {
 	return func(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		n := users(s)
 		if v != nil {
@@ -274,7 +274,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 			}
 		})
 		return []audits.Statement{{
-			Finds: "the average precision is certainly above chance", Limit: limit,
+			Finds: fmt.Sprintf("the average precision of %s is certainly above chance", name), Limit: limit,
 			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Min: 0.5, Max: most},
 			Sizes: []audits.Size{{Unit: "user", N: n}},
 			None:  none(n, power),
