@@ -12,6 +12,7 @@ package forecast
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"coalmine/privacy"
@@ -81,6 +82,9 @@ type PrivacyCost struct {
 type Together struct {
 	Scale int `json:"scale"`
 	privacy.Composition
+	// PapersRefuted reports that Epsilon lies below a lower bound on the epsilon of one of the trainings,
+	// at its own delta: the papers' convention is then no bound.
+	PapersRefuted bool `json:"papers_refuted,omitempty"`
 }
 
 // UnboundedCell is a cell without a bound, and the reason.
@@ -249,6 +253,15 @@ func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 			a.NotTogether = err.Error()
 			return
 		}
-		a.Together = append(a.Together, Together{scale, together})
+		a.Together = append(a.Together, Together{scale, together, a.refute(i, &together)})
 	}
+}
+
+// refute reports that the papers' convention of all trainings together is below a lower bound on the epsilon of
+// one of them, at the scale of that index. Their common delta is none above the training's.
+func (a *PrivacyAnswer) refute(scale int, together *privacy.Composition) bool {
+	return slices.ContainsFunc(a.Trainings, func(t PrivacyCosts) bool {
+		c := &t.Scales[scale]
+		return c.LossDistribution != nil && c.Neighbouring == together.Neighbouring && together.Epsilon < c.LossDistribution.Lower
+	})
 }

@@ -31,7 +31,7 @@ func (a *PrivacyAnswer) WriteTable(w io.Writer) error {
 		if i == 0 {
 			name = fmt.Sprintf("all %d together", c.Trainings)
 		}
-		fmt.Fprintf(t, "%s\t%d\t\t\t\t\t%.3g\t%s\t%s\t%s\n", name, c.Scale, c.Delta, c.EpsilonProved, c.AccountantProved, c.Epsilon)
+		fmt.Fprintf(t, "%s\t%d\t\t\t\t\t%.3g\t%s\t%s\t%s\n", name, c.Scale, c.Delta, c.EpsilonProved, c.AccountantProved, marked(c.Epsilon.String(), c.PapersRefuted))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -49,13 +49,18 @@ func writeCost(w io.Writer, name string, c *PrivacyCost) {
 	}
 	h, convention := c.Headline(0), "-"
 	if h.Convention != nil {
-		convention = h.Convention.String()
-	}
-	if h.Underestimates {
-		convention += " underestimates"
+		convention = marked(h.Convention.String(), h.Underestimates)
 	}
 	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%.4g\t%d\t%.3g\t%s\t%s\t%s\n",
 		name, c.Scale, protected, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, h.Proved, c.AccountantProved, convention)
+}
+
+// marked returns the epsilon of the papers' convention, and whether it underestimates.
+func marked(convention string, underestimates bool) string {
+	if underestimates {
+		return convention + " underestimates"
+	}
+	return convention
 }
 
 // name returns the name of a cell, with its run if there are several.

@@ -161,6 +161,34 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 	}
 }
 
+// The papers' convention of all trainings together underestimates where that of one is refuted, and only there.
+func TestTheConventionOfTrainingsTogetherIsMarkedWhereOneRefutesIt(t *testing.T) {
+	t.Parallel()
+	noisy := func(noise float64) Training {
+		training := words()
+		training.Recipe = privacy.Recipe{Population: 1223, Cohort: 1000, Rounds: 1, NoiseMultiplier: noise, Delta: 1e-5}
+		return training
+	}
+	poisson := words()
+	poisson.Recipe.Sampling = privacy.Poisson
+	for _, c := range []struct {
+		trainings []Training
+		want      string
+	}{
+		{[]Training{noisy(0.3), noisy(20)}, "22.4 underestimates"},
+		{[]Training{poisson, poisson}, ""},
+	} {
+		a := account(t, PrivacyQuestion{}, c.trainings...)
+		var b strings.Builder
+		must.Do(t, a.WriteTable(&b))
+		_, line, _ := strings.Cut(b.String(), "all 2 together")
+		line, _, _ = strings.Cut(line, "\n")
+		if refuted := c.want != ""; a.Together[0].PapersRefuted != refuted || strings.Contains(line, "underestimates") != refuted || !strings.HasSuffix(line, c.want) {
+			t.Errorf("refuted together: %t, want %t; the line is %q", a.Together[0].PapersRefuted, refuted, line)
+		}
+	}
+}
+
 // Notes stand only where they are true. A delta of 1/users or more is warned of.
 func TestOnlyALargeDeltaIsWarnedOf(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -75,6 +76,9 @@ type Cell struct {
 	Breaches []string `json:"breaches,omitempty"`
 	// Unjudged are numbers that a limit names and that could not be judged, in addition to judged ones.
 	Unjudged []string `json:"unjudged,omitempty"`
+	// EpsilonUnderestimates reports that the true epsilon exceeds that of the papers' convention, for some
+	// data or by an audit; nil if the convention is proved, or there is no bound.
+	EpsilonUnderestimates *bool `json:"epsilon_underestimates,omitempty"`
 	// Errors are the reasons for the failure of a failed cell.
 	Errors []string `json:"errors,omitempty"`
 	// Thresholds are the numbers of users that other thresholds of a failed cell's selection would
@@ -245,9 +249,19 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 		return cell, err
 	}
 	cell.Gate, cell.Breaches, cell.Unjudged = judge(e.Audit, &v.decoded)
+	cell.EpsilonUnderestimates = underestimates(&v.decoded)
 	cell.Ranking = newRanking(e, &v.decoded)
 	cell.undetected = undetected(spec, v.outcomes)
 	return cell, v.addDerived()
+}
+
+// underestimates returns Cell.EpsilonUnderestimates.
+func underestimates(c *audits.Cell) *bool {
+	if c.Privacy == nil {
+		return nil
+	}
+	h := c.Privacy.Headline(c.EpsilonAtLeast())
+	return audits.When(h.Convention != nil, h.Underestimates)
 }
 
 // finished returns the report of a finished cell, or else the outputs that storage lacks. Without

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/privacy"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
@@ -332,6 +335,23 @@ func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s lacks %q:\n%s", format, want, text)
 			}
+		}
+	}
+}
+
+// JSON says of a convention that is no proof whether data or an audit refute it.
+func TestTheConventionThatIsRefutedUnderestimates(t *testing.T) {
+	t.Parallel()
+	report := privacy.Report{Epsilon: 1, EpsilonProved: 5, Neighbouring: privacy.ReplaceOne, NoiseMultiplier: 1}
+	proved := privacy.Report{Epsilon: 1, EpsilonProved: 1, Neighbouring: privacy.AddOrRemoveOne, NoiseMultiplier: 1}
+	for _, c := range []struct {
+		privacy *privacy.Report
+		atLeast float64
+		want    *bool
+	}{{nil, 2, nil}, {&proved, 0.5, nil}, {&report, 0.5, new(bool)}, {&report, 2, audits.When(true, true)}} {
+		cell := &audits.Cell{Privacy: c.privacy, Outcomes: []audits.Outcome{&onerun.Outcome{EpsilonLower: c.atLeast, Delta: 1e-5}}}
+		if got := underestimates(cell); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("an audit has %v at least, of %+v: %v", c.atLeast, c.privacy, got)
 		}
 	}
 }

@@ -42,7 +42,7 @@ export interface CanaryLives { run: string; cell: string; unit: string; canaries
 export interface Bins { from: number; width: number; counts: number[] }
 export interface Surroundings { round: number; canary: number; references: number; log_perplexity: number; exposure: number; error: number; support: number; fit: { histogram: Bins } }
 export interface ResultCell {
-  cell: string; label: string; axes: JsonObject; parameters?: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; gate?: 'met' | 'failed'; breaches?: string[]; unjudged?: string[];
+  cell: string; label: string; axes: JsonObject; parameters?: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; gate?: 'met' | 'failed'; breaches?: string[]; unjudged?: string[]; epsilon_underestimates?: boolean;
   utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[]; so_far?: SoFar;
 }
 /** SoFar is what was measured last of a cell that still trains. */
