@@ -18,7 +18,7 @@ const hardlyLearned = `{"recall_at_1":0.05,"perplexity":400,"tokens":9000,"basel
 func TestRowsSayThatTheirModelIsAtItsBaseline(t *testing.T) {
 	t.Parallel()
 	for rows, file := range map[Rows]string{
-		Canaries: "canaries.json", Numbers: "canaries.json", Attacks: "attacks.json", AttackedUsers: "attacks.json",
+		Canaries: "canaries.json", Attacks: "attacks.json", AttackedUsers: "attacks.json",
 		Membership: "membership.json", Means: "", Differences: "",
 	} {
 		t.Run(string(rows), func(t *testing.T) {

@@ -20,18 +20,18 @@ type numberRow struct {
 // numberRows returns a row for each number in the JSON of the cells, in its order: also those in lists, for which other
 // rows have no columns.
 func numberRows(v *view) (*flatTable, error) {
-	t := newFlatTable("numbers", []any{numberRow{}, baselineRow{}})
+	t := newFlatTable("numbers", []any{numberRow{}})
 	for i := range v.Cells {
-		c := &v.cells[i]
-		data, err := json.Marshal(c.Cell)
+		c := &v.Cells[i]
+		data, err := json.Marshal(c)
 		if err != nil {
-			return nil, fmt.Errorf("cell %s: %w", c.Cell.Cell, err)
+			return nil, fmt.Errorf("cell %s: %w", c.Cell, err)
 		}
 		d := json.NewDecoder(bytes.NewReader(data))
 		if err := eachNumber(d, "", func(path string, value float64) {
-			t.add([]any{numberRow{v.Run, v.Experiment, c.Cell.Cell, c.Label, path, value}, c.baseline()})
+			t.add([]any{numberRow{v.Run, v.Experiment, c.Cell, c.Label, path, value}})
 		}); err != nil {
-			return nil, fmt.Errorf("cell %s: %w", c.Cell.Cell, err)
+			return nil, fmt.Errorf("cell %s: %w", c.Cell, err)
 		}
 	}
 	return t, nil

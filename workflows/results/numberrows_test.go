@@ -26,7 +26,7 @@ func TestRowsOfNumbersHaveAllNumbersOfTheJSON(t *testing.T) {
 		var b bytes.Buffer
 		must.Do(t, r.WriteRows(&b, "csv", Numbers))
 		rows := must.Get(csv.NewReader(&b).ReadAll())(t)
-		if header := strings.Join(rows[0], ","); header != "run,experiment,cell,label,path,value,at_baseline" || len(rows) != len(want)+1 || len(want) < 50 {
+		if header := strings.Join(rows[0], ","); header != "run,experiment,cell,label,path,value" || len(rows) != len(want)+1 || len(want) < 50 {
 			t.Fatalf("%s: %d rows of %s, want %d", file, len(rows)-1, header, len(want))
 		}
 		for _, row := range rows[1:] {
