@@ -256,6 +256,7 @@ func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
 	exit := func(message string) attempts.Outcome {
 		return attempts.Outcome{Result: attempts.Failed, Error: message, Exit: message}
 	}
+	further := attempts.Outcome{Result: attempts.Failed, Error: "a", Exit: "a", Kept: true}
 	signal := attempts.Outcome{Result: attempts.Failed, Error: "killed"}
 	for name, c := range map[string]struct {
 		ends []attempts.Outcome
@@ -265,6 +266,7 @@ func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
 		"alike at last":      {[]attempts.Outcome{exit("a"), exit("b"), exit("b"), exit("b")}, 3},
 		"never alike":        {[]attempts.Outcome{exit("a"), exit("b"), exit("a"), exit("b"), exit("a")}, policy.MaxTries},
 		"a signal between":   {[]attempts.Outcome{exit("killed"), signal, exit("killed"), signal, exit("killed")}, policy.MaxTries},
+		"with progress":      {[]attempts.Outcome{further, further, further, exit("a"), exit("a"), exit("a")}, 5},
 		"always by a signal": {[]attempts.Outcome{signal, signal, signal, signal, signal}, policy.MaxTries},
 	} {
 		t.Run(name, func(t *testing.T) {

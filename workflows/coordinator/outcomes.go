@@ -111,7 +111,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble := x.AddTrouble()
 	trouble.Tries++
 	if o.Kept = o.Kept && x.Number < policy.MaxFurther; o.Kept {
-		trouble.Tries = 0
+		trouble.Tries, o.Exit = 0, "" // with progress, the next attempt may end otherwise
 	}
 	alike := policy.Repeats(trouble.Exit, o.Exit)
 	trouble.Error, trouble.Exit = o.Error, o.Exit
