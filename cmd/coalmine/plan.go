@@ -48,7 +48,7 @@ share counts for each of them and runs once. --json lists all kinds of tasks of 
 The time follows from the coordinator's own scheduling against a simulated clock: a
 training goes step by step, with any number of cores. --cores estimates clusters
 of that many cores, each as fast as this machine's. %d MB a second go between
-each core and the store; preparing the data takes no time. A program that trains or
+each core and the store; the preparation of data counts too. A program that trains or
 scores (model.kind: external, training.engine: pytorch) is run as a worker would run it,
 for some seconds on made-up data of the experiment's sizes; --programs=false runs none,
 and the time is then unknown.`,
