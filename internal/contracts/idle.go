@@ -25,12 +25,3 @@ func idle() (d time.Duration, ok bool) {
 	}
 	return d, true
 }
-
-// load returns the mean number of processes of the last minute that work or wait for a processor or a
-// disk; 0 if it is unknown.
-func load() float64 {
-	data, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(data), " ")
-	mean, _ := strconv.ParseFloat(first, 64)
-	return mean
-}

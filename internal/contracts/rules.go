@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -293,20 +292,26 @@ func timed(do func() error) (took, error) {
 	err := do()
 	t := took{time.Since(began).Seconds(), (processors() - before).Seconds()}
 	if after, _ := idle(); known && (after-idleBefore).Seconds() < crowded*t.clock {
-		t.clock = t.alone(max(1, load()/float64(runtime.NumCPU())))
+		t.clock = t.alone()
 	}
 	return t, err
 }
 
-// alone estimates the wall-clock time on an idle machine from that beside others: with the given number
-// of runnable processes per processor, work takes as many times its processor time. The rest of the
-// time the process has slept, or waited for another device.
-func (t took) alone(perProcessor float64) float64 {
-	return t.processors + max(0, t.clock-t.processors*perProcessor)
+// alone estimates the wall-clock time on an idle machine from that on a busy one: the processor time of a
+// program that works. A program that hardly does sleeps, or waits for another device.
+func (t took) alone() float64 {
+	if t.processors < works*t.clock {
+		return t.clock
+	}
+	return t.processors
 }
 
-// crowded is the average number of idle processors below which the machine counts as busy.
-const crowded = 0.1
+const (
+	// crowded is the average number of idle processors below which the machine counts as busy.
+	crowded = 0.5
+	// works is the least share of a processor of a program that works, on a busy machine.
+	works = 0.03
+)
 
 // beyond returns the difference to another duration, by the larger of wall-clock and processor time,
 // because waiting also takes time.
