@@ -2,12 +2,14 @@ package onerun
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 
 	"coalmine/internal/numbers"
 	"coalmine/models"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets/population"
@@ -47,18 +49,30 @@ func (d *design) image(ctx context.Context, u audits.Unit, rng *rand.Rand) (popu
 	if err != nil {
 		return population.Canary{}, err
 	}
+	if len(sentences) == 0 {
+		return population.Canary{}, tasks.Permanent(fmt.Errorf("user %d has no image to mislabel; expected at least one of each user", u.User))
+	}
 	example := u.Example
 	if example < 0 {
 		example = rng.IntN(len(sentences))
 	}
 	tokens := slices.Clone(sentences[example][1:][:p.Words]) // after Begin
 	own := int(tokens[0] - text.FirstWord)
-	class := rng.IntN(p.Classes - 1)
+	class := otherClass(rng, p.Classes, own)
+	tokens[0] = text.FirstWord + int32(class)
+	return population.Canary{Tokens: tokens, Words: []string{strconv.Itoa(own), "as", strconv.Itoa(class)}}, nil
+}
+
+// otherClass draws a class other than an image's own; of an image without a label, which is below 0, any class.
+func otherClass(rng *rand.Rand, classes, own int) int {
+	if own < 0 {
+		return rng.IntN(classes)
+	}
+	class := rng.IntN(classes - 1)
 	if class >= own {
 		class++
 	}
-	tokens[0] = text.FirstWord + int32(class)
-	return population.Canary{Tokens: tokens, Words: []string{strconv.Itoa(own), "as", strconv.Itoa(class)}}, nil
+	return class
 }
 
 // labelCosts returns the losses of the labels of examples, in nats.

@@ -3,6 +3,7 @@ package onerun
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -124,4 +125,19 @@ func imageNodes(t *testing.T) (nodes []*taskstest.Node) {
 		nodes = append(nodes, b.run(p).node)
 	}
 	return nodes
+}
+
+// All classes but the own one are drawn; without an own one, all.
+func TestAnotherClassIsDrawn(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 1))
+	for own, want := range map[int][]int{-1: {0, 1, 2}, 0: {1, 2}, 1: {0, 2}, 2: {0, 1}} {
+		drawn := map[int]bool{}
+		for range 100 { // misses one of three with a probability of 1e-17
+			drawn[otherClass(rng, 3, own)] = true
+		}
+		if got := slices.Sorted(maps.Keys(drawn)); !slices.Equal(got, want) {
+			t.Errorf("beside %d: drawn are %v, want %v", own, got, want)
+		}
+	}
 }
