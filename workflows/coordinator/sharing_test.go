@@ -132,7 +132,7 @@ func TestAPauseIsNoClaimToTime(t *testing.T) {
 // of the slots' time, and none is held up for good.
 func TestTrainingsShareSlotsByTime(t *testing.T) {
 	t.Parallel()
-	const runFor = 5 * time.Minute
+	const runFor = 15 * time.Minute // long against tasks of 20 s
 	for _, c := range []struct{ slots, pairs int }{{1, 1}, {2, 2}} {
 		t.Run(fmt.Sprintf("%d slots, %d pairs", c.slots, c.pairs), func(t *testing.T) {
 			t.Parallel()
