@@ -22,15 +22,7 @@ func (t *Tables) BoundsClosely() bool { return t.output != nil }
 // normaliser of all logits, whose matrix product is one of 16-bit integers with a bound of its error. The
 // outputs of a transformer are far from any typical one, where NormaliserBounds hardly bound from above.
 func (ts *TreeScorer) CloseBounds(states *States, edges []Edge, dst []Interval) error {
-	if err := ts.check(states, edges, len(dst)); err != nil {
-		return err
-	}
-	for len(edges) > 0 {
-		n := ts.gather(states.top(), ts.width(), edges, true, scoringBlock)
-		ts.boundClosely(edges[:n], dst[:n])
-		edges, dst = edges[n:], dst[n:]
-	}
-	return nil
+	return eachBlock(ts, states, edges, dst, ts.boundClosely)
 }
 
 // boundClosely bounds the surprisals of edges from the gathered outputs. An error of at most e in every

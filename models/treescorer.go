@@ -77,15 +77,7 @@ func (ts *TreeScorer) Scorer() *Scorer { return ts.tables.scorer }
 // LogProbs sets dst[i] to the log probability of edge i, bit for bit as Scorer.LogProbs. Edges must
 // be sorted by parent and token. The normaliser of a parent is computed once for all its edges.
 func (ts *TreeScorer) LogProbs(states *States, edges []Edge, dst []float32) error {
-	if err := ts.check(states, edges, len(dst)); err != nil {
-		return err
-	}
-	for len(edges) > 0 {
-		n := ts.gather(states.top(), ts.width(), edges, true, scoringBlock)
-		ts.reduce(edges[:n], dst[:n])
-		edges, dst = edges[n:], dst[n:]
-	}
-	return nil
+	return eachBlock(ts, states, edges, dst, ts.reduce)
 }
 
 // Interval contains a surprisal (-log p) or a sum of them, in nats. It is exact if its
@@ -97,12 +89,17 @@ type Interval struct{ Low, High float64 }
 // Edges must be sorted, and normaliser must come from the same tables. On a large vocabulary Bounds
 // takes a few hundredths of the time of LogProbs.
 func (ts *TreeScorer) Bounds(normaliser *NormaliserBounds, states *States, edges []Edge, dst []Interval) error {
+	return eachBlock(ts, states, edges, dst, func(edges []Edge, dst []Interval) { ts.bound(normaliser, edges, dst) })
+}
+
+// eachBlock checks edges after states, gathers the outputs of one block of parents after the other, and scores their edges.
+func eachBlock[T any](ts *TreeScorer, states *States, edges []Edge, dst []T, score func(edges []Edge, dst []T)) error {
 	if err := ts.check(states, edges, len(dst)); err != nil {
 		return err
 	}
 	for len(edges) > 0 {
 		n := ts.gather(states.top(), ts.width(), edges, true, scoringBlock)
-		ts.bound(normaliser, edges[:n], dst[:n])
+		score(edges[:n], dst[:n])
 		edges, dst = edges[n:], dst[n:]
 	}
 	return nil
