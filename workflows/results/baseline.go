@@ -54,14 +54,8 @@ func silent(name string, rows [][]string, c int) bool {
 
 // atBaseline reports whether the model of a seed is no better than the frequencies of its data.
 func (r *viewRow) atBaseline() bool {
-	for _, seed := range r.Seeds {
-		for place, outcome := range r.done[seed].outcomes {
-			if isMarked(place, outcome) {
-				return true
-			}
-		}
-	}
-	return false
+	at := baseline(r).AtBaseline
+	return at != nil && *at
 }
 
 // isMarked reports whether the outcome of an audit, by its index, may mislead without its note.
