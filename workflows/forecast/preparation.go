@@ -64,6 +64,9 @@ func (l *Loads) prepare(p preparing, nodes map[string][]storage.Key) {
 			continue
 		}
 		for _, key := range keys {
+			if _, known := l.nodes[key]; known {
+				continue
+			}
 			l.nodes[key] = Load{Preparation: p.seconds(p.plan.Nodes[key])}
 		}
 	}
