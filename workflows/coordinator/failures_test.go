@@ -192,10 +192,7 @@ func TestSecondAttemptsDoNotEndAStraggler(t *testing.T) {
 // coordinator has written that the run has failed.
 func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
 	t.Parallel()
-	b := plantest.NewBuilder()
-	refused := b.Node(plantest.Standing, plantest.Params{Salt: "refused"})
-	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, refused), refused)
-	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	w, refused := oneTask(t, 6, "refused")
 	refuse, id := true, ""
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if refuse && a.Key == refused.Key {
@@ -223,10 +220,7 @@ func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
 func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []int{4, 5} {
-		b := plantest.NewBuilder()
-		flaky := b.Node(plantest.Standing, plantest.Params{Salt: "flaky"})
-		b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, flaky), flaky)
-		w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+		w, flaky := oneTask(t, 6, "flaky")
 		n := 0
 		w.override = func(a attempts.Attempt) *attempts.Outcome {
 			if a.Key == flaky.Key && n < failures {
@@ -271,10 +265,7 @@ func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := plantest.NewBuilder()
-			broken := b.Node(plantest.Standing, plantest.Params{Salt: "broken"})
-			b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, broken), broken)
-			w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+			w, broken := oneTask(t, 7, "broken")
 			n := 0
 			w.override = func(a attempts.Attempt) *attempts.Outcome {
 				if a.Key != broken.Key {
@@ -295,10 +286,7 @@ func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
 // progress fails after five times in a row.
 func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
 	t.Parallel()
-	b := plantest.NewBuilder()
-	leaving := b.Node(plantest.Standing, plantest.Params{Salt: "leaving"})
-	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, leaving), leaving)
-	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	w, leaving := oneTask(t, 8, "leaving")
 	kept := []bool{false, false, false, false, true, false, true, true, false, false, false, false}
 	n := 0
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
@@ -317,10 +305,7 @@ func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
 // Even with progress, a task that never ends is given up.
 func TestAnEndlessTaskEnds(t *testing.T) {
 	t.Parallel()
-	b := plantest.NewBuilder()
-	endless := b.Node(plantest.Standing, plantest.Params{Salt: "endless"})
-	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, endless), endless)
-	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	w, endless := oneTask(t, 9, "endless")
 	n := 0
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Key != endless.Key {
@@ -382,10 +367,7 @@ func TestWorkersThatDieFarFromTheirMemoryLimitCountLittle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := plantest.NewBuilder()
-			unlucky := b.Node(plantest.Standing, plantest.Params{Salt: "unlucky"})
-			b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, unlucky), unlucky)
-			w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+			w, unlucky := oneTask(t, 7, "unlucky")
 			w.resident = c.memory
 			deaths := 0
 			w.kills = func(a attempts.Attempt) bool {

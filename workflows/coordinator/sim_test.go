@@ -191,6 +191,14 @@ func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *
 	return w
 }
 
+// oneTask returns a world whose plan "a" has a report on one task, with this salt.
+func oneTask(t testing.TB, seed uint64, salt string) (*world, plan.Ref) {
+	b := plantest.NewBuilder()
+	task := b.Node(plantest.Standing, plantest.Params{Salt: salt})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, task), task)
+	return newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": b.Done(t)}), task
+}
+
 func (w *world) now() time.Time { return w.clock }
 
 func (w *world) note(format string, args ...any) {

@@ -76,10 +76,7 @@ func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
 // A flush takes the heartbeats with it, so for a moment all workers look dead.
 func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 	t.Parallel()
-	b := plantest.NewBuilder()
-	long := b.Node(plantest.Standing, plantest.Params{Salt: "long"})
-	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, long), long)
-	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	w, long := oneTask(t, 8, "long")
 	hanging := true
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if hanging && a.Key == long.Key {
