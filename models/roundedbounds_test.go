@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Intervals hold every surprisal, whatever the weights. They are as wide as twice the error of a rounded logit,
-// for ordinary weights a few hundredths of a nat.
+// Intervals contain every surprisal, for small and for large weights. Their width is twice the error of a rounded
+// logit: a few hundredths of a nat for ordinary weights.
 func TestCloseBoundsContainTheExactSurprisal(t *testing.T) {
 	t.Parallel()
 	eachTransformer(t, wideVocabulary, func(t *testing.T, m *Language) {

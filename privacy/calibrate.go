@@ -34,7 +34,7 @@ func NewCalibration(recipe Recipe, delta float64) *Calibration {
 	return &Calibration{recipe, delta, map[int]float64{}}
 }
 
-// Noise returns what CalibrateNoise does.
+// Noise is CalibrateNoise for an epsilon.
 func (c *Calibration) Noise(epsilon float64) (float64, error) {
 	recipe, budget := c.recipe, Budget{Epsilon: epsilon, Delta: c.delta}
 	recipe.NoiseMultiplier, recipe.Delta = 0, budget.Delta
@@ -235,7 +235,7 @@ func (r Recipe) withNoise(z float64) Recipe {
 // excess returns the log of a valid recipe's cost over the budget's epsilon.
 func (b Budget) excess(recipe Recipe) float64 { return b.logExcess(costOf(recipe)) }
 
-// costOf returns the epsilon of a valid recipe at its delta, infinite if it has none.
+// costOf returns the epsilon of a valid recipe at its delta, which may be infinite.
 func costOf(recipe Recipe) float64 {
 	meter, err := NewMeter(recipe)
 	if err != nil {

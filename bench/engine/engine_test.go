@@ -124,7 +124,7 @@ func TestTheCostOfAMillionTokensCountsAllCores(t *testing.T) {
 	}
 }
 
-// wordsOf returns the words of the line of a table whose first word is first, nil if there is none.
+// wordsOf returns the words of the line of a table that begins with a word, or nil.
 func wordsOf(table, first string) []string {
 	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); len(f) > 0 && f[0] == first {

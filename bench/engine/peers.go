@@ -37,7 +37,7 @@ func ReadPeer(path string) (*Peer, error) {
 	return p, nil
 }
 
-// row returns the peer's speed on a row, zero if it has none.
+// row returns the peer's row of this name, or the zero PeerRow.
 func (p *Peer) row(name string) PeerRow {
 	for _, r := range p.Rows {
 		if r.Name == name {
@@ -47,7 +47,7 @@ func (p *Peer) row(name string) PeerRow {
 	return PeerRow{}
 }
 
-// TokensPerSecond is the peer's speed on a row, 0 if it has none.
+// TokensPerSecond returns the peer's speed on a row, or 0.
 func (p *Peer) TokensPerSecond(row string) float64 { return p.row(row).TokensPerSecond }
 
 // bestPeer begins the names of the rows of Compare.

@@ -404,8 +404,8 @@ func (e *EndedError) Error() string {
 
 func (e *EndedError) Unwrap() error { return e.How }
 
-// Exit returns the message of a program that ended by itself, not by a signal, and "" for any other error. It
-// lacks the numbers of requests, so that programs which end alike have equal messages.
+// Exit returns the message of an end that is not by a signal, and "" for any other error. The message lacks the
+// numbers of requests, so that programs which end alike have equal messages.
 func Exit(err error) string {
 	ended, ok := errors.AsType[*EndedError](err)
 	if !ok || childprocess.BySignal(ended.How) {

@@ -8,8 +8,8 @@ import (
 	"coalmine/internal/childprocess"
 )
 
-// Programs that end alike have equal messages, however many requests they had. An end by a signal, of the program
-// or of a child that its shell reports, has none.
+// Programs that end alike have equal messages after any number of requests. An end by a signal has no message, nor has
+// the exit status by which a shell reports the signal of its child.
 func TestAnExitHasAMessageWithoutTheNumbersOfRequests(t *testing.T) {
 	t.Parallel()
 	said := errors.New("it ended with exit status 3")

@@ -108,8 +108,8 @@ type Outcome struct {
 	// Kept is set when Result is Failed and the attempt has kept new state (tasks.Resumer): the
 	// next attempt resumes from it.
 	Kept bool `json:"kept,omitempty"`
-	// Exit is set when Result is Failed because an external program ended by itself, not by a signal: its
-	// message, equal for equal ends.
+	// Exit is the message of an external program whose end, not by a signal, made Result Failed. Equal ends
+	// have equal messages.
 	Exit string `json:"exit,omitempty"`
 	// StoreFull is set when Result is StoreAway because the store is full.
 	StoreFull bool `json:"store_full,omitempty"`

@@ -87,7 +87,8 @@ type OwnCanary struct {
 // into.
 type CanaryOutcome any
 
-// UsersAlone says what intervals over users leave out; the way to measure it follows.
+// UsersAlone says that intervals over users leave the chance of initial values out. A way to measure that chance
+// follows it.
 const UsersAlone = "; the intervals hold the chance of users, not that of the network's initial values: "
 
 // Replicated is a way to measure the chance of initial values, for audits that train a network once.

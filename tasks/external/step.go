@@ -295,7 +295,7 @@ func (x *trial) steps(ctx context.Context, r *Result) error {
 	return errors.Join(s.conforms(ctx, x.params.Seed), s.Close())
 }
 
-// withoutStep describes what audit.neighbours can do with a training that names no step.
+// withoutStep says how audit.neighbours replays a training that names no step.
 func (x *trial) withoutStep() error {
 	if x.params.Replay == nil {
 		return contracts.Skip("its %s names no step, so audit.neighbours asks the training itself to replay steps: check that with --replays 20, or name a step, which is checked here", resultFile)

@@ -386,7 +386,7 @@ type Trouble struct {
 	HandedBack string
 	Deaths     []runs.Death // of workers that ran it
 	Error      string       // of the last attempt that failed
-	Exit       string       // message of the program that ended by itself in that attempt, if one did
+	Exit       string       // Outcome.Exit of that attempt
 	Store      StoreTrouble // whether the store failed the last attempt
 	Until      time.Time    // end of its pause
 }

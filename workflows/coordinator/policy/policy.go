@@ -43,8 +43,8 @@ const (
 // most a minute, so that a fault of some minutes costs little more than its duration.
 func Backoff(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 10), time.Minute) }
 
-// Repeats reports whether a task is given up because an external program ended by itself with one message in
-// two attempts in a row: it would end alike again. An empty message stands for another end.
+// Repeats reports whether the last two attempts of a task ended with the same message of an external program. The
+// task is then given up, because it would end alike again. An empty message stands for another kind of end.
 func Repeats(before, now string) bool { return now != "" && now == before }
 
 // Deaths counts the deaths of workers with a task: near a memory limit, and others.

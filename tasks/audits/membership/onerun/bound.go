@@ -75,8 +75,8 @@ const (
 const OutcomeBlob = "one-run"
 
 const (
-	// ScoreLossDifference is the canary's log-perplexity (of an image the loss of its label) under the initial model minus that under the trained
-	// one, ScorePlainLoss the negative of the latter.
+	// ScoreLossDifference is the canary's log-perplexity (of an image the loss of its label) under the initial
+	// model minus that under the trained one, ScorePlainLoss the negative of the latter.
 	ScoreLossDifference = "loss-difference"
 	ScorePlainLoss      = "plain-loss"
 )

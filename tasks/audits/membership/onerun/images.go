@@ -21,7 +21,7 @@ func (o *Block) ofImages(s *audits.Setting) bool {
 	return !o.Vectors() && s.Reading.Level.Scheme().Images
 }
 
-// checkImages reports what does not fit canaries that are images.
+// checkImages reports fields that do not fit canaries of images.
 func (o *Block) checkImages(s *audits.Setting, fail audits.Fail) {
 	fail.If(s.Generator, []string{path, "model.kind"}, "compares losses of labels, and a gan predicts none; expected model.kind: %s, or no such audit", models.CNN)
 	fail.If(s.External != nil || s.Program != nil, []string{path, "model.kind", "training.client_command"},
