@@ -128,6 +128,9 @@ type Generating interface {
 	// NewGenerator returns the generator at params, the whole vector. It reads params in each call,
 	// because the trainer changes them between gradients.
 	NewGenerator(params []float32) Generator
+	// GeneratorFLOPs counts the floating-point operations in the matrix products of Generator.Gradient for one
+	// image, as TrainingFLOPs does.
+	GeneratorFLOPs() float64
 }
 
 // Generator makes images. It is not safe for concurrent use.

@@ -238,7 +238,7 @@ func generatingJob(network models.Network, g models.Generating) job {
 	params, gradient := imageVectors(network)
 	trained, gradient := params[network.Trained():], gradient[network.Trained():]
 	generator, rng := g.NewGenerator(params), seeds.Stream(seed, seeds.Client)
-	flops := imageBatch * generator.(interface{ GradientFLOPs() float64 }).GradientFLOPs()
+	flops := imageBatch * g.GeneratorFLOPs()
 	return job{flops, imageBatch, func() error {
 		_, err := generator.Gradient(rng, imageBatch, gradient)
 		kernels.Axpy(-imageRate, gradient, trained)

@@ -46,7 +46,7 @@ func BenchmarkGAN(b *testing.B) {
 		_, err := learner.Gradient(params[:g.Trained()], examples, gradient[:g.Trained()])
 		return err
 	})
-	run("generator", generator.GradientFLOPs(), func() error {
+	run("generator", g.GeneratorFLOPs(), func() error {
 		_, err := generator.Gradient(rng, benchBatch, gradient[g.Trained():])
 		return err
 	})

@@ -232,10 +232,9 @@ func (g *GAN) NewGenerator(params []float32) models.Generator {
 	}
 }
 
-// GradientFLOPs is the number of floating-point operations in the matrix products of
-// Gradient for one image, a multiply-add counting as two.
-func (g *Generator) GradientFLOPs() float64 {
-	return 2 * float64(3*g.network.generator.products()+2*g.network.discriminator.products())
+// GeneratorFLOPs implements models.Generating.
+func (g *GAN) GeneratorFLOPs() float64 {
+	return 2 * float64(3*g.generator.products()+2*g.discriminator.products())
 }
 
 // Gradient implements models.Generator: the loss is the generator's, with weight decay. The

@@ -3,6 +3,7 @@
 package forecast
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -73,7 +74,7 @@ type Cost struct {
 // cells count once. Audits state their own cost.
 func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 	var total Cost
-	counted := map[any]bool{} // chains and tails
+	counted := map[storage.Key]bool{} // chains, tails and gathering nodes
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
 		model, err := networkOf(e)
@@ -82,35 +83,36 @@ func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 		}
 		c := newCosting(s, i, model)
 		total.Programs = total.Programs || c.byProgram() && !x.Cells[i].Cached
-		if t := x.Cells[i].Training; t != nil && !counted[t] {
-			counted[t] = true
-			chain := p.Cells[i].Chain
-			c.train(t.StepsToRun(), chain.StepRounds, chain.Width)
-		}
-		for _, t := range x.Cells[i].Apart {
-			if !counted[t] {
-				counted[t] = true
-				c.train(t.StepsToRun(), t.StepRounds, 0)
+		nodes, chains := below(p, p.Cells[i].Report, p.Cells[i].Model)
+		of := c.trainings(p, nodes)
+		for _, ch := range chains {
+			if t := x.Chains[ch.Recipe]; t != nil && !counted[ch.Recipe] {
+				counted[ch.Recipe] = true
+				total.add(of(ch.Recipe).train(t.StepsToRun(), ch.StepRounds, ch.Width))
 			}
 		}
-		nodes, _ := below(p, p.Cells[i].Report, p.Cells[i].Model)
 		for _, key := range tails(nodes) {
 			if x.Nodes[key].Disposition == ToRun && !counted[key] {
 				counted[key] = true
-				c.train(1, tailSteps(p.Nodes[key]), 0)
+				total.add(of(key).train(1, tailSteps(p.Nodes[key]), 0))
 			}
 		}
 		c.record(p, x, &p.Cells[i], counted)
 		if !x.Cells[i].Cached {
 			c.measure()
 		}
-		total.TrainingFLOP += c.TrainingFLOP
 		total.MeasuringFLOP += c.MeasuringFLOP
 		total.Bytes += c.Bytes
 		total.Recorded += c.Recorded
 		total.Gathering = max(total.Gathering, c.Gathering)
 	}
 	return total
+}
+
+// add adds steps of a training.
+func (c *Cost) add(operations, bytes float64) {
+	c.TrainingFLOP += operations
+	c.Bytes += bytes
 }
 
 // networkOf returns the network of an experiment. The arithmetic of a program's network cannot be
@@ -206,18 +208,65 @@ func (c *costing) perStep(rounds int) float64 {
 	return float64(c.experiment.Training.Cohort) * float64(rounds) * c.tokens
 }
 
-// train adds the cost of a number of steps with the given rounds; before its join, a step has width
-// parts.
-func (c *costing) train(number, rounds, width int) {
+// trainings returns the costing of each training below the nodes, by the recipe of a chain or the key of a tail.
+// Trainings of the prepare block have their own; so have the nodes that score by their models.
+func (c *costing) trainings(p *plan.Plan, nodes map[string][]storage.Key) func(storage.Key) *costing {
+	apart := map[storage.Key]*costing{}
+	prepared := func(scoring storage.Key, e *experiment.Experiment) {
+		model, err := networkOf(e)
+		if err != nil {
+			return // compiling rejects it
+		}
+		own := *c
+		own.experiment, own.model, own.absent, own.lost, own.speed = e, model, 0, 0, nil
+		apart[scoring] = &own
+		for i, in := range p.Nodes[scoring].Inputs {
+			if in.Name == training.ModelInput {
+				trained, chains := below(p, p.Nodes[scoring].Needs[i])
+				for _, key := range tails(trained) {
+					apart[key] = &own
+				}
+				for _, ch := range chains {
+					apart[ch.Recipe] = &own
+				}
+			}
+		}
+	}
+	if prepare := c.experiment.Prepare; prepare != nil {
+		for _, key := range nodes[selection.Predictions.Name] {
+			prepared(key, prepare.Classifier.ExperimentFor(c.experiment))
+		}
+		for _, key := range nodes[selection.Unlikely.Name] {
+			prepared(p.Nodes[key].Input(selection.LossesInput), prepare.LanguageModel.ExperimentFor(c.experiment))
+			if second := prepare.SecondLanguageModel; second != nil {
+				prepared(p.Nodes[key].Input(selection.SecondInput), second.ExperimentFor(c.experiment))
+			}
+		}
+	}
+	return func(key storage.Key) *costing { return cmp.Or(apart[key], c) }
+}
+
+// train returns the floating-point operations of a number of steps with the given rounds, and the bytes that they
+// write to and read from the store; before its join, a step has width parts.
+func (c *costing) train(number, rounds, width int) (operations, bytes float64) {
 	training, steps := &c.experiment.Training, float64(number)
 	perStep := c.perStep(rounds) * float64(max(1, training.Client.Epochs))
 	products := 3.0
 	if training.Central() && training.Privacy != nil {
 		products++ // the gradients of weights again, per record
 	}
-	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs() * products / 3
 	checkpoint, sum := c.sizes()
-	c.Bytes += steps * (checkpoint*float64(2+width) + sum*float64(2*width))
+	return steps * (perStep*c.model.TrainingFLOPs()*products/3 + c.generator(rounds)), steps * (checkpoint*float64(2+width) + sum*float64(2*width))
+}
+
+// generator returns the floating-point operations of the server's training of a generator in some rounds.
+func (c *costing) generator(rounds int) float64 {
+	g, generates := c.model.(models.Generating)
+	steps := c.experiment.Training.Generator
+	if !generates || steps == nil {
+		return 0
+	}
+	return float64(rounds*steps.Steps*steps.Batch) * g.GeneratorFLOPs()
 }
 
 // overhead returns the seconds of a step with the given rounds in addition to its matrix products.
@@ -270,7 +319,7 @@ func (c *costing) sizes() (checkpoint, sum float64) {
 const timesMoved = 3
 
 // record adds the gathered updates of a cell, each node once.
-func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted map[any]bool) {
+func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted map[storage.Key]bool) {
 	_, layout, err := c.experiment.Recording()
 	if err != nil || layout.Values() == 0 {
 		return // compiling rejects it, or the size is still unknown
@@ -443,19 +492,20 @@ func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed
 	return l
 }
 
-// add adds a cell: its trainings, and the trainings that it depends on, which are assumed to cost
-// the same.
+// add adds a cell: its trainings, and the trainings that it depends on. Those of reference models and of halves of
+// the data are assumed to cost the same.
 func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	nodes, chains := below(p, cell.Report, cell.Model)
 	trained, _ := below(p, cell.Model)
 	l.prepare(preparing{c.read, p, l.sizes}, nodes)
+	of := c.trainings(p, nodes)
 	for _, ch := range chains {
 		if _, counted := l.steps[ch.Recipe]; !counted {
-			l.steps[ch.Recipe] = c.step(ch.StepRounds, ch.Width)
+			l.steps[ch.Recipe] = of(ch.Recipe).step(ch.StepRounds, ch.Width)
 		}
 	}
 	for _, key := range tails(nodes) {
-		l.nodes[key] = c.step(tailSteps(p.Nodes[key]), 0).join
+		l.nodes[key] = of(key).step(tailSteps(p.Nodes[key]), 0).join
 	}
 	for _, key := range nodes[external.Train.Name] {
 		l.nodes[key] = c.programLoad(c.trainTokens, trains)
@@ -463,19 +513,19 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	for _, key := range nodes[training.ClientInitial.Name] {
 		l.nodes[key] = c.programLoad(0, func(s *Speed) Pace { return Pace{Start: s.Begin} })
 	}
-	for _, key := range nodes[selection.Predictions.Name] {
-		l.nodes[key] = c.scoring(c.trainTokens, true)
+	for _, key := range slices.Concat(nodes[selection.Predictions.Name], nodes[training.Losses.Name]) {
+		l.nodes[key] = of(key).scoring(c.trainTokens, true)
 	}
 	for _, m := range c.experiment.Audit.Requested() {
-		var of []storage.Key
+		var measures []storage.Key
 		for _, kind := range m.Kinds {
-			of = append(of, slices.DeleteFunc(slices.Clone(nodes[kind.Name]), func(key storage.Key) bool {
+			measures = append(measures, slices.DeleteFunc(slices.Clone(nodes[kind.Name]), func(key storage.Key) bool {
 				return slices.Contains(trained[kind.Name], key) // it only inserts canaries for the training
 			})...)
 		}
-		of = slices.DeleteFunc(measuring(p, of), func(key storage.Key) bool { return p.Nodes[key].Kind == utility.Frequencies.Name })
-		for _, key := range of {
-			l.nodes[key] = c.share(m, p.Nodes[of[0]].Kind, len(of))
+		measures = slices.DeleteFunc(measuring(p, measures), func(key storage.Key) bool { return p.Nodes[key].Kind == utility.Frequencies.Name })
+		for _, key := range measures {
+			l.nodes[key] = c.share(m, p.Nodes[measures[0]].Kind, len(measures))
 		}
 	}
 }
@@ -503,24 +553,23 @@ func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
 	})
 }
 
-func (c costing) step(rounds, width int) stepLoad {
-	c.Cost = Cost{}
-	c.train(1, rounds, width)
+func (c *costing) step(rounds, width int) stepLoad {
+	operations, bytes := c.train(1, rounds, width)
 	checkpoint, sum := c.sizes()
 	var work Load
 	if c.trainedByProgram() {
 		work = c.programLoad(c.perStep(rounds), trains)
 	} else {
-		work = Load{Training: c.TrainingFLOP, Overhead: c.overhead(rounds)}
+		work = Load{Training: operations, Overhead: c.overhead(rounds)}
 	}
 	if width == 0 {
-		work.Bytes = c.Bytes
+		work.Bytes = bytes
 		return stepLoad{join: work}
 	}
-	part := work
-	part.Training, part.Overhead = work.Training/float64(width), work.Overhead/float64(width)
+	part, generator := work, c.generator(rounds)
+	part.Training, part.Overhead = (work.Training-generator)/float64(width), work.Overhead/float64(width)
 	part.Program, part.Bytes = work.Program/float64(width), checkpoint+sum
-	return stepLoad{part, Load{Bytes: c.Bytes - float64(width)*part.Bytes}}
+	return stepLoad{part, Load{Training: generator, Bytes: bytes - float64(width)*part.Bytes}}
 }
 
 // below returns the standing nodes that outputs depend on, by kind, and the chains.

@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits/membership/onerun"
+	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
@@ -164,6 +166,61 @@ audit: {many_runs: {runs: 40, canaries_of: gradient}, utility: false}
 	x := explain(t, storage.NewArchive(storagetest.NewMemory()), p)
 	if got := CostOf(s, p, x).TrainingFLOP; math.Abs(got-flop) > 1e-6*flop {
 		t.Errorf("the plan takes %g FLOP to train, want %g", got, flop)
+	}
+}
+
+// The trainings of a prepare block and the scoring by their models cost what these models do, and the server of a gan
+// also trains its generator.
+func TestPreparedModelsAndGeneratorsHaveTheirOwnCost(t *testing.T) {
+	t.Parallel()
+	const images = `
+name: prepared
+data: {source: digits.jsonl, level: image}
+prepare: {classifier: {steps: 7, batch: 4, learning_rate: 0.1}}
+model: {kind: gan, penalty: 0}
+training: {rounds: 3, cohort: 5, client: {batch: 8}, generator: {steps: 6, batch: 3}}
+audit: {generated_images: {count: 10}}
+grid: {axes: {data.select: [{examples: misclassified}]}}
+`
+	const texts = `
+name: prepared
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 20}, select: {examples: unlikely, percentile: 50%}}
+prepare: {language_model: {steps: 7, batch: 4}, second_language_model: {steps: 9, batch: 2}}
+model: {embedding: 4, units: 4}
+training: {rounds: 3, cohort: 5, client: {learning_rate: 1}}
+audit: {utility: true}
+`
+	const example, user, all = 10, 40, 1000
+	for _, file := range []string{images, texts} {
+		digest := storage.DigestOf(compiletest.Source())
+		spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+		s := &submission.Submission{Spec: spec, TokensPerExample: []float64{example}, TokensPerUser: []float64{user}, TrainTokens: []float64{all}, TestTokens: []float64{1}}
+		e := &spec.Cells[0].Experiment
+		model, prepared := must.Get(networkOf(e))(t), 0.0
+		clients := 5 * user * model.TrainingFLOPs()
+		round, scored := clients, all*model.ScoringFLOPs()
+		if gan, generates := model.(models.Generating); generates {
+			classifier := must.Get(networkOf(e.Prepare.Classifier.ExperimentFor(e)))(t)
+			round += 6 * 3 * gan.GeneratorFLOPs()
+			prepared, scored = 7*4*example*classifier.TrainingFLOPs(), all*classifier.ScoringFLOPs()
+		} else {
+			prepared = (7*4 + 9*2) * example * model.TrainingFLOPs()
+		}
+		loads := LoadsOf(s, p, nil)
+		for key, n := range p.Nodes {
+			if load := loads.nodes[key]; (n.Kind == selection.Predictions.Name || n.Kind == training.Losses.Name) && load.Scoring+load.Sentences != scored {
+				t.Errorf("%s takes %g FLOP, want %g", n.Label, load.Scoring+load.Sentences, scored)
+			}
+		}
+		chain := loads.steps[p.Cells[0].Chain.Recipe]
+		width := float64(p.Cells[0].Chain.Width)
+		if got := width*chain.part.Training + chain.join.Training; math.Abs(got-round) > 1e-6*round || chain.join.Training != round-clients {
+			t.Errorf("a round takes %g FLOP, of which the server %g; want %g and %g", got, chain.join.Training, round, round-clients)
+		}
+		x := explain(t, storage.NewArchive(storagetest.NewMemory()), p)
+		if got, want := CostOf(s, p, x).TrainingFLOP, 3*round+prepared; math.Abs(got-want) > 1e-6*want {
+			t.Errorf("the plan takes %g FLOP to train, want %g", got, want)
+		}
 	}
 }
 
