@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/audits/models/accuracyperuser"
+	"coalmine/tasks/audits/models/generatedimages"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets/population"
@@ -155,7 +156,26 @@ func newCosting(s *submission.Submission, cell int, model models.Network) costin
 		testTokens: e.Data.Predicted(s.TestTokens[cell]), read: s.Read,
 	}
 	c.plant()
+	c.choose()
 	return c
+}
+
+// choose counts the tokens that data.select leaves a user who takes part, if it selects a known share of the examples.
+func (c *costing) choose() {
+	s := c.experiment.Data.Select
+	if s == nil {
+		return
+	}
+	left := c.perUser
+	switch {
+	case !s.Percentile.IsZero():
+		left *= 1 - s.Percentile.Float64()
+	case !s.Share.IsZero():
+		left *= s.Share.Float64()
+	case s.PerUser > 0:
+		left = min(left, float64(s.PerUser)*c.tokens)
+	}
+	c.perUser = max(left, min(c.perUser, float64(s.AtLeast)*c.tokens))
 }
 
 // plant counts the users whose data the coins of a one-run audit replace or remove. A canary takes the place of each
@@ -209,20 +229,20 @@ func (c *costing) perStep(rounds int) float64 {
 }
 
 // trainings returns the costing of each training below the nodes, by the recipe of a chain or the key of a tail.
-// Trainings of the prepare block have their own; so have the nodes that score by their models.
+// Trainings of the prepare block have their own; so have the readers of their models.
 func (c *costing) trainings(p *plan.Plan, nodes map[string][]storage.Key) func(storage.Key) *costing {
 	apart := map[storage.Key]*costing{}
-	prepared := func(scoring storage.Key, e *experiment.Experiment) {
+	prepared := func(reader storage.Key, input string, e *experiment.Experiment) {
 		model, err := networkOf(e)
 		if err != nil {
 			return // compiling rejects it
 		}
 		own := *c
 		own.experiment, own.model, own.absent, own.lost, own.speed = e, model, 0, 0, nil
-		apart[scoring] = &own
-		for i, in := range p.Nodes[scoring].Inputs {
-			if in.Name == training.ModelInput {
-				trained, chains := below(p, p.Nodes[scoring].Needs[i])
+		apart[reader] = &own
+		for i, in := range p.Nodes[reader].Inputs {
+			if in.Name == input {
+				trained, chains := below(p, p.Nodes[reader].Needs[i])
 				for _, key := range tails(trained) {
 					apart[key] = &own
 				}
@@ -233,13 +253,18 @@ func (c *costing) trainings(p *plan.Plan, nodes map[string][]storage.Key) func(s
 		}
 	}
 	if prepare := c.experiment.Prepare; prepare != nil {
-		for _, key := range nodes[selection.Predictions.Name] {
-			prepared(key, prepare.Classifier.ExperimentFor(c.experiment))
+		if classifier := prepare.Classifier; classifier != nil {
+			for _, key := range nodes[selection.Predictions.Name] {
+				prepared(key, selection.ModelInput, classifier.ExperimentFor(c.experiment))
+			}
+			for _, key := range nodes[generatedimages.Summary.Name] {
+				prepared(key, generatedimages.ClassifierInput, classifier.ExperimentFor(c.experiment))
+			}
 		}
 		for _, key := range nodes[selection.Unlikely.Name] {
-			prepared(p.Nodes[key].Input(selection.LossesInput), prepare.LanguageModel.ExperimentFor(c.experiment))
+			prepared(p.Nodes[key].Input(selection.LossesInput), training.ModelInput, prepare.LanguageModel.ExperimentFor(c.experiment))
 			if second := prepare.SecondLanguageModel; second != nil {
-				prepared(p.Nodes[key].Input(selection.SecondInput), second.ExperimentFor(c.experiment))
+				prepared(p.Nodes[key].Input(selection.SecondInput), training.ModelInput, second.ExperimentFor(c.experiment))
 			}
 		}
 	}
@@ -523,7 +548,7 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 				return slices.Contains(trained[kind.Name], key) // it only inserts canaries for the training
 			})...)
 		}
-		measures = slices.DeleteFunc(measuring(p, measures), func(key storage.Key) bool { return p.Nodes[key].Kind == utility.Frequencies.Name })
+		measures = measuring(p, measures)
 		for _, key := range measures {
 			l.nodes[key] = c.share(m, p.Nodes[measures[0]].Kind, len(measures))
 		}
@@ -543,7 +568,13 @@ func tailSteps(n *plan.Node) int {
 	return params.Steps
 }
 
+// measuring returns the nodes of an audit that measure: those that depend on a training, except the ones that sum up
+// others.
 func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
+	nodes = slices.DeleteFunc(nodes, func(key storage.Key) bool {
+		under, chains := below(p, p.Nodes[key].Needs...)
+		return len(chains)+len(tails(under))+len(under[external.Train.Name]) == 0
+	})
 	members := map[storage.Key]bool{}
 	for _, key := range nodes {
 		members[key] = true

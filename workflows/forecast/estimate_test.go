@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
+	"coalmine/tasks/audits/canaries/natural"
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -191,7 +193,7 @@ training: {rounds: 3, cohort: 5, client: {learning_rate: 1}}
 audit: {utility: true}
 `
 	const example, user, all = 10, 40, 1000
-	for _, file := range []string{images, texts} {
+	for _, file := range []string{images, strings.Replace(images, "grid:", "# grid:", 1), texts} {
 		digest := storage.DigestOf(compiletest.Source())
 		spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
 		s := &submission.Submission{Spec: spec, TokensPerExample: []float64{example}, TokensPerUser: []float64{user}, TrainTokens: []float64{all}, TestTokens: []float64{1}}
@@ -220,6 +222,63 @@ audit: {utility: true}
 		x := explain(t, storage.NewArchive(storagetest.NewMemory()), p)
 		if got, want := CostOf(s, p, x).TrainingFLOP, 3*round+prepared; math.Abs(got-want) > 1e-6*want {
 			t.Errorf("the plan takes %g FLOP to train, want %g", got, want)
+		}
+	}
+}
+
+// A scan of the training text is no ranking of what it finds: the tasks that rank share the work.
+func TestOnlyTasksThatDependOnATrainingMeasure(t *testing.T) {
+	t.Parallel()
+	const file = `
+name: natural
+data: {source: text.jsonl, level: byte, users: {words: 20}}
+model: {embedding: 4, units: 4}
+training: {rounds: 3, cohort: 5, client: {learning_rate: 1}}
+audit: {natural: {}}
+`
+	digest := storage.DigestOf(compiletest.Source())
+	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	s := &submission.Submission{Spec: spec, TokensPerExample: []float64{1}, TokensPerUser: []float64{1}, TrainTokens: []float64{1}, TestTokens: []float64{1}}
+	loads, scores := LoadsOf(s, p, nil), map[string][]float64{}
+	for key, n := range p.Nodes {
+		scores[n.Kind] = append(scores[n.Kind], loads.nodes[key].Scoring)
+	}
+	shares := scores[natural.Kind.Name]
+	if len(shares) == 0 || slices.Min(shares) == 0 || slices.Min(shares) != slices.Max(shares) || scores[natural.Scan.Name][0] != 0 || scores[natural.Summary.Name][0] != 0 {
+		t.Errorf("scoring by kind: %v; want equal shares of %s, and nothing else", scores, natural.Kind.Name)
+	}
+}
+
+// A selection of a known share of the examples leaves users this share of their tokens.
+func TestSelectedExamplesAreThoseThatUsersTrainOn(t *testing.T) {
+	t.Parallel()
+	const example, user = 10, 400
+	tokens := func(choice string) float64 {
+		file := fmt.Sprintf(`
+name: selected
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 20}, select: {%s}}
+prepare: {language_model: {steps: 7}}
+model: {embedding: 4, units: 4}
+training: {rounds: 3, cohort: 5, client: {learning_rate: 1}}
+audit: {utility: true}
+`, choice)
+		if !strings.Contains(choice, "unlikely") {
+			file = strings.Replace(file, "prepare:", "# prepare:", 1)
+		}
+		spec := must.Get(experiment.Parse("selected.yaml", []byte(file), experiment.Options{}))(t)
+		s := &submission.Submission{Spec: spec, TokensPerExample: []float64{example}, TokensPerUser: []float64{user}, TrainTokens: []float64{1e5}, TestTokens: []float64{1}}
+		return newCosting(s, 0, must.Get(networkOf(&spec.Cells[0].Experiment))(t)).perUser
+	}
+	for choice, want := range map[string]float64{
+		"examples: unlikely, percentile: 90%, at_least: 1": 40,
+		"examples: unlikely, percentile: 99%, at_least: 2": 20,
+		"examples: unlikely, above: 1":                     400,
+		"examples: random, share: 25%":                     100,
+		"examples: random, per_user: 3":                    30,
+		"examples: random, per_user: 99":                   400,
+	} {
+		if got := tokens(choice); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: a user trains on %g tokens, want %g", choice, got, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ type Block struct {
 	Own []string `json:"own,omitempty"`
 	// Sequences of its form that a secret is ranked among.
 	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
-	// Secrets to rank, the most frequent. All are counted.
+	// Secrets to rank, the most frequent; plan assumes this number. All are counted.
 	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
 	// Nodes of a shortest-path search for each ranked secret, over all texts of its form after its
 	// context. Absent: no search.
