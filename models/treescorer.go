@@ -65,6 +65,15 @@ type Work struct {
 	FLOPs float64
 }
 
+// Add adds the work of another scorer.
+func (w *Work) Add(other Work) {
+	w.Advanced += other.Advanced
+	w.Exact += other.Exact
+	w.Bounded += other.Bounded
+	w.LookedAhead += other.LookedAhead
+	w.FLOPs += other.FLOPs
+}
+
 // NewTreeScorer returns a tree scorer with no memory yet.
 func (t *Tables) NewTreeScorer() *TreeScorer { return &TreeScorer{tables: t} }
 

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"sync"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks/clientprograms"
@@ -38,6 +39,8 @@ type Runner struct {
 	Clients clientprograms.Runner
 	// Writable lists directories that commands may write to in addition to their own.
 	Writable []string
+	// Cores are the cores that a task may borrow in addition to its own; nil is none.
+	Cores *goroutines.Cores
 	// Report, if set, receives the progress of tasks.
 	Report func(Progress)
 
@@ -97,7 +100,7 @@ func (r *Runner) Run(ctx context.Context, kind Kind, spec Spec) (*RunnerNode, er
 
 // Task returns an execution of a spec with the inputs as in Run, writing to another sink.
 func (r *Runner) Task(spec Spec, into Sink) *Task {
-	return NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable)
+	return NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable).WithCores(r.Cores)
 }
 
 // Share makes Memoize return a decoded value for a node, so that tasks need not decode its outputs.

@@ -26,6 +26,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/secrets"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
@@ -196,6 +197,7 @@ type Task struct {
 	clients clientprograms.Runner
 	write   []string
 	set     []string
+	cores   *goroutines.Cores
 	said    func(lines []string)
 	metrics json.RawMessage
 	differs bool
@@ -246,6 +248,16 @@ func (t *Task) WithVariables(variables []string) *Task {
 
 // Variables returns the additional environment variables of commands, as NAME=VALUE.
 func (t *Task) Variables() []string { return t.set }
+
+// WithCores sets the cores that the task may borrow in addition to its own, and returns the task.
+func (t *Task) WithCores(cores *goroutines.Cores) *Task {
+	t.cores = cores
+	return t
+}
+
+// Cores returns the cores that the task may borrow for work that it divides. Its outputs must not depend on their
+// number.
+func (t *Task) Cores() *goroutines.Cores { return t.cores }
 
 // WithLineReceiver sets the receiver of the lines that the task's command prints, and returns the task.
 func (t *Task) WithLineReceiver(said func(lines []string)) *Task {

@@ -137,6 +137,9 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
 	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs(share)).WithWritable(a.worker.Write).WithVariables(slices.Concat(share.threads, share.gpus)).WithLineReceiver(a.logLines)
+	if !a.guard.runsAlone(a.Key) {
+		task.WithCores(a.devices.cores) // each needs memory of its own
+	}
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)

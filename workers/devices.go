@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/goroutines"
 	"coalmine/internal/queue"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
@@ -23,6 +24,8 @@ const visibleDevices = "CUDA_VISIBLE_DEVICES"
 type devices struct {
 	slots    int // per class
 	gpuSlots int // of class gpu, at most one for each GPU if there are any
+	// cores are as many as there are slots; an attempt has one, and may borrow idle ones.
+	cores *goroutines.Cores
 
 	mu   sync.Mutex
 	gpus []gpu
@@ -45,6 +48,7 @@ func newDevices(slots int, classes []string, found []queue.Device) *devices {
 	if slices.Equal(classes, []string{string(tasks.GPU)}) {
 		d.slots = d.gpuSlots
 	}
+	d.cores = goroutines.NewCores(d.slots)
 	for _, device := range found {
 		d.gpus = append(d.gpus, gpu{Device: device})
 	}
@@ -73,8 +77,9 @@ type share struct{ threads, gpus []string }
 // the experiment passes on: they stay unchanged.
 func (d *devices) take(class tasks.Class, keep []string) (part share, giveBack func()) {
 	part.threads = childprocess.Threads(max(1, runtime.NumCPU()/d.slots))
+	vacate := d.cores.Occupy()
 	if class != tasks.GPU || len(d.gpus) == 0 || slices.Contains(keep, visibleDevices) {
-		return part, func() {}
+		return part, vacate
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,6 +91,7 @@ func (d *devices) take(class tasks.Class, keep []string) (part share, giveBack f
 	}
 	part.gpus = []string{fmt.Sprintf("%s=%s", visibleDevices, strings.Join(ids, ","))}
 	return part, func() {
+		vacate()
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, i := range taken {

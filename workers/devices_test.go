@@ -106,6 +106,31 @@ func TestProgramsOfClientsSeeTheGPUsOfTheirAttempt(t *testing.T) {
 	}
 }
 
+// A call in one lane awaits one in the other, so that this ends only if both slots work.
+func TestAnAttemptBorrowsTheCoreOfAnIdleSlot(t *testing.T) {
+	t.Parallel()
+	d := newDevices(2, []string{"compute", "gpu"}, nil)
+	_, back := d.take(tasks.Compute, nil)
+	defer back()
+	met := make(chan bool)
+	must.Do(t, d.cores.Each(t.Context(), 2, func(_ context.Context, lane, _ int) error {
+		if lane == 0 {
+			met <- true
+		} else {
+			<-met
+		}
+		return nil
+	}))
+	_, other := d.take(tasks.GPU, nil)
+	defer other()
+	must.Do(t, d.cores.Each(t.Context(), 2, func(_ context.Context, lane, _ int) error {
+		if lane > 0 {
+			t.Error("the core of a slot at work was lent")
+		}
+		return nil
+	}))
+}
+
 func TestSlotsShareProcessors(t *testing.T) {
 	t.Setenv("MKL_NUM_THREADS", "7")
 	taken, _ := (&devices{slots: 1 << 20}).take(tasks.Compute, nil)

@@ -121,7 +121,7 @@ func (e *memoryError) Error() string {
 // a *memoryError. leave must be called at its end. An error means that ctx is done.
 func (g *memoryGuard) enter(ctx context.Context, key storage.Key) (_ context.Context, leave func(), err error) {
 	places := int64(1)
-	if _, large := g.large.peek(key); large {
+	if g.runsAlone(key) {
 		places = math.MaxInt64
 	}
 	if err := g.room.Acquire(ctx, places); err != nil {
@@ -137,6 +137,12 @@ func (g *memoryGuard) enter(ctx context.Context, key storage.Key) (_ context.Con
 		g.left(a)
 		g.room.Release(places)
 	}, nil
+}
+
+// runsAlone reports whether the attempts of a node run alone, because one was stopped for its memory.
+func (g *memoryGuard) runsAlone(key storage.Key) bool {
+	_, large := g.large.peek(key)
+	return large
 }
 
 func (g *memoryGuard) left(a *runningAttempt) {

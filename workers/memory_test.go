@@ -140,6 +140,9 @@ func TestAnAttemptThatWasHandedBackRunsAloneTheNextTime(t *testing.T) {
 	}
 	leaveA()
 	leaveB = <-entered
+	if s.runsAlone(testKey("a")) || !s.runsAlone(testKey("b")) {
+		t.Error("not the attempt that was handed back runs alone, and so without borrowed cores")
+	}
 	if s.room.TryAcquire(1) {
 		t.Error("there is room beside an attempt that must be alone")
 	}

@@ -28,12 +28,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"gonum.org/v1/gonum/stat"
 
+	"coalmine/internal/goroutines"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -282,6 +284,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 		return nil, err
 	}
 	a := audit{options: o, vocabulary: model.vocabulary, runner: tasks.NewRunner(), report: &Report{Canaries: make([]Canary, len(list))}}
+	a.runner.Cores = goroutines.NewCores(runtime.GOMAXPROCS(0) - 1)
 	a.model = a.given("model", "", nil)
 	checkpoints.ShareScorer(a.runner, a.model, scorer)
 	for length, group := range byLength(encoded) {

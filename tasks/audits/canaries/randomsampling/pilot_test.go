@@ -36,7 +36,7 @@ func TestAnEstimateRestsOnTheHitsOfAFixedPilot(t *testing.T) {
 	if !slices.Contains(hits, enough) || !slices.ContainsFunc(hits, func(n int) bool { return n == enough-1 || n == enough-2 }) {
 		t.Fatalf("the canaries have %v hits: none is just below %d, or none has as many", hits, enough)
 	}
-	sampling := newSampling(&Params{References: all, Prefix: len(prefix)}, list, scorer.Tabulate(), drawn.nested())
+	sampling := newSampling(&Params{References: all, Prefix: len(prefix)}, list, scorer.Tabulate(), drawn.nested(), nil)
 	for i, n := range hits {
 		want := Rank{Rank: int64(ranks[i]), Exact: true}
 		if n >= enough {
@@ -67,7 +67,7 @@ func TestPilotsThatAreUnlikelyToDecideAreNotWalked(t *testing.T) {
 	t.Parallel()
 	s := newSampling(&Params{}, nil, testScorer(t, 40, 6).Tabulate(), []*References{
 		{length: 1, tokens: make([]int32, 20)}, {length: 1, tokens: make([]int32, 200)}, {length: 1, tokens: make([]int32, 2000)},
-	})
+	}, nil)
 	for hits, want := range map[int64]int{0: 2, 9: 2, 10: 1, 19: 1} {
 		if got := s.after(0, hits); got != want {
 			t.Errorf("after %d hits in the first pilot set %d is walked, want %d", hits, got, want)

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -98,9 +99,8 @@ func expectedStates(references, length int, exact bool) float64 {
 type Sampling struct {
 	canaries []population.Placement
 	prefix   int
-	tables   *models.Tables
-	tree     *models.TreeScorer
-	rankers  []*ranker // of the pilots in use, and last of the whole set
+	sets     []*References // the pilots in use, and last the whole set
+	ranker   *ranker
 }
 
 // Open reads the inputs of a task of Kind. All tasks of a worker share the references.
@@ -118,28 +118,33 @@ func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSampling(p, placed, tables, sets), nil
+	return newSampling(p, placed, tables, sets, t.Cores()), nil
 }
 
 // newSampling takes sets in the form returned by References.nested.
-func newSampling(p *Params, placed []population.Placement, tables *models.Tables, sets []*References) *Sampling {
+func newSampling(p *Params, placed []population.Placement, tables *models.Tables, sets []*References, cores *goroutines.Cores) *Sampling {
 	if p.Exact {
 		sets = sets[len(sets)-1:]
 	}
-	s := &Sampling{canaries: placed, prefix: p.Prefix, tables: tables, tree: tables.NewTreeScorer()}
-	s.rankers = lists.Map(sets, func(set *References) *ranker { return newRanker(s.tree, set) })
-	return s
+	return &Sampling{canaries: placed, prefix: p.Prefix, sets: sets, ranker: newRanker(tables, sets[0].length, cores)}
 }
 
-func (s *Sampling) Work() models.Work { return s.tree.Work() }
+// Work returns the work so far.
+func (s *Sampling) Work() (sum models.Work) {
+	for w := range s.ranker.used {
+		sum.Add(w.tree.Work())
+	}
+	return sum
+}
 
 func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	words := s.canaries[canary].Tokens
-	state, err := audits.PrefixState(s.tree.Scorer(), words[:s.prefix])
+	tree := s.ranker.walker(0).tree
+	state, err := audits.PrefixState(tree.Scorer(), words[:s.prefix])
 	if err != nil {
 		return Rank{}, err
 	}
-	cost, err := audits.LogPerplexity(ctx, s.tree, state, words[s.prefix:])
+	cost, err := audits.LogPerplexity(ctx, tree, state, words[s.prefix:])
 	if err != nil {
 		return Rank{}, err
 	}
@@ -149,22 +154,20 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 // place finds the rank of a cost: estimated from the smallest pilot that has enough hits, otherwise counted
 // among all references. Each set includes the smaller ones, so skipping sets does not change the result.
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
-	last := len(s.rankers) - 1
-	all := s.rankers[last]
-	total := all.references.Count()
-	bounds, err := newDepthBounds(s.tables, state, all.references)
+	last := len(s.sets) - 1
+	all := s.sets[last]
+	bounds, err := newDepthBounds(s.ranker.tables, state, all)
 	if err != nil {
 		return Rank{}, err
 	}
 	for walked := 0; ; {
-		n, err := s.rankers[walked].count(ctx, bounds, cost)
+		n, err := s.ranker.count(ctx, s.sets[walked], bounds, cost)
 		if err != nil {
 			return Rank{}, err
 		}
-		for _, pilot := range s.rankers[:min(walked+1, last)] {
-			size := pilot.references.Count()
-			if hits := s.rankers[walked].foundWithin(size); hits >= minPilotHits {
-				return estimated(cost, hits, size, total), nil
+		for _, pilot := range s.sets[:min(walked+1, last)] {
+			if hits := s.ranker.foundWithin(pilot.Count()); hits >= minPilotHits {
+				return estimated(cost, hits, pilot.Count(), all.Count()), nil
 			}
 		}
 		if walked == last {
@@ -177,13 +180,13 @@ func (s *Sampling) place(ctx context.Context, state *models.States, cost float64
 // after is the set to walk after a pilot with too few hits: the next set that is expected to have half of the
 // required hits, or all references.
 func (s *Sampling) after(walked int, hits int64) int {
-	share := float64(hits) / float64(s.rankers[walked].references.Count())
-	for next := walked + 1; next < len(s.rankers)-1; next++ {
-		if share*float64(s.rankers[next].references.Count()) >= minPilotHits/2 {
+	share := float64(hits) / float64(s.sets[walked].Count())
+	for next := walked + 1; next < len(s.sets)-1; next++ {
+		if share*float64(s.sets[next].Count()) >= minPilotHits/2 {
 			return next
 		}
 	}
-	return len(s.rankers) - 1
+	return len(s.sets) - 1
 }
 
 func estimated(cost float64, hits int64, pilot, all int) Rank {
@@ -209,7 +212,7 @@ func (r Rank) Exposure(references int) float64 {
 func RankAmong(ctx context.Context, tables *models.Tables, prefix, sequence []int32, references [][]int32) (Rank, error) {
 	all := &References{length: len(sequence), tokens: slices.Concat(references...)}
 	whole := population.Placement{Canary: population.Canary{Tokens: slices.Concat(prefix, sequence)}}
-	s := newSampling(&Params{Prefix: len(prefix)}, []population.Placement{whole}, tables, all.nested())
+	s := newSampling(&Params{Prefix: len(prefix)}, []population.Placement{whole}, tables, all.nested(), nil)
 	return s.Rank(ctx, 0)
 }
 

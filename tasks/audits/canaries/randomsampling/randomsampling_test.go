@@ -10,7 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -91,7 +93,8 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 					prefix := []int32{text.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)
 					tables := s.Tabulate()
-					r := newRanker(tables.NewTreeScorer(), drawn.first(drawn.Count()))
+					sorted := drawn.first(drawn.Count())
+					r := newRanker(tables, length, goroutines.NewCores(rapid.IntRange(0, 2).Draw(rt, "cores")))
 					// Limits that equal a reference's own cost test the comparison to the last bit.
 					for _, limit := range []float64{costs[0], costs[1], costs[2], slices.Min(costs), slices.Max(costs), 0} {
 						want := int64(0)
@@ -101,14 +104,60 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 							}
 						}
 						state := must.Get(audits.PrefixState(s, prefix))(t)
-						bounds := must.Get(newDepthBounds(tables, state, r.references))(t)
-						if got, err := r.count(t.Context(), bounds, limit); err != nil || got != want {
+						bounds := must.Get(newDepthBounds(tables, state, sorted))(t)
+						if got, err := r.count(t.Context(), sorted, bounds, limit); err != nil || got != want {
 							rt.Fatalf("limit %v: counted %d references (%v), brute force %d", limit, got, err, want)
 						}
 					}
 				})
 			})
 		}
+	}
+}
+
+// The references are so many that several goroutines walk them.
+func TestCountAndWorkDoNotDependOnTheCores(t *testing.T) {
+	t.Parallel()
+	for _, config := range []models.Config{
+		{Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 7, Units: 9},
+		{Kind: models.Transformer, Vocabulary: 40, Embedding: 6, Units: 9, Layers: 2, Heads: 3},
+	} {
+		s := auditstest.RandomScorer(t, config, 3, 4)
+		drawn := drawnFrom(canaries.Space{Words: 3}, 9, 40_000, 36, nil)
+		prefix := []int32{text.FirstWord}
+		costs := bruteForceCosts(t, s, prefix, drawn)
+		sorted, state, tables := drawn.first(drawn.Count()), must.Get(audits.PrefixState(s, prefix))(t), s.Tabulate()
+		for _, limit := range []float64{costs[0], slices.Max(costs)} {
+			var alone models.Work
+			for cores := range 3 {
+				r := newRanker(tables, sorted.length, goroutines.NewCores(cores))
+				n := must.Get(r.count(t.Context(), sorted, must.Get(newDepthBounds(tables, state, sorted))(t), limit))(t)
+				work := (&Sampling{ranker: r}).Work()
+				if cores == 0 {
+					alone = work
+				}
+				if n != int64(atMost(costs, limit)) || work != alone {
+					t.Errorf("%s on %d more cores: %d references by %+v, brute force %d, one core %+v", config.Kind, cores, n, work, atMost(costs, limit), alone)
+				}
+			}
+		}
+	}
+}
+
+func TestPortionsOfBranchesAreBounded(t *testing.T) {
+	t.Parallel()
+	var branches []branch
+	for _, n := range append([]int{portionReferences + 1, 1, portionReferences - 1}, slices.Repeat([]int{1}, blockStates+2)...) {
+		first := 0
+		if len(branches) > 0 {
+			first = branches[len(branches)-1].end
+		}
+		branches = append(branches, branch{first: first, end: first + n})
+	}
+	portions := portionsOf(branches)
+	sizes := lists.Map(portions, func(p []branch) int { return len(p) })
+	if !slices.Equal(sizes, []int{1, 2, blockStates, 2}) || !slices.Equal(slices.Concat(portions...), branches) {
+		t.Errorf("portions of %v branches", sizes)
 	}
 }
 
@@ -156,9 +205,9 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	for i := range count {
 		list = append(list, population.Placement{Canary: population.Canary{Tokens: append([]int32{text.FirstWord}, drawn.row(i)...)}})
 	}
-	quick := newSampling(&p, list, tables, drawn.nested())
+	quick := newSampling(&p, list, tables, drawn.nested(), goroutines.NewCores(1))
 	p.Exact = true
-	exact := newSampling(&p, list, tables, drawn.nested())
+	exact := newSampling(&p, list, tables, drawn.nested(), nil)
 	estimated := 0
 	for i := range count {
 		e := must.Get(exact.Rank(t.Context(), i))(t)
@@ -201,12 +250,12 @@ func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 	hits, misses := pick(300, true), pick(300, false)
 	all := References{length: drawn.length, tokens: slices.Concat(misses.tokens, hits.tokens)}
 	sets := []*References{misses.first(100), all.first(misses.Count() + minPilotHits), all.first(all.Count())}
-	got, err := newSampling(&Params{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
+	got, err := newSampling(&Params{Prefix: 1}, list, tables, sets, nil).Rank(t.Context(), 0)
 	if want, _ := estimate(minPilotHits, sets[1].Count(), all.Count()); err != nil || got.Exact || got.Rank != want {
 		t.Errorf("%+v (%v), want the rank %d by the second pilot", got, err, want)
 	}
 	sets[1] = all.first(misses.Count() + minPilotHits - 1)
-	got, err = newSampling(&Params{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
+	got, err = newSampling(&Params{Prefix: 1}, list, tables, sets, nil).Rank(t.Context(), 0)
 	if err != nil || !got.Exact || got.Rank != int64(1+hits.Count()) {
 		t.Errorf("%+v (%v), want the exact rank %d: no pilot has enough hits", got, err, 1+hits.Count())
 	}

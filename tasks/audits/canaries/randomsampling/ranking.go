@@ -3,7 +3,9 @@ package randomsampling
 import (
 	"context"
 	"slices"
+	"sync"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/tasks/audits"
@@ -23,14 +25,25 @@ const exactSharing = 64
 // It bounds most surprisals from both sides (models.TreeScorer.Bounds), which is much faster than
 // computing them and usually sufficient, and the word after a branch even before the branch's state
 // (models.TreeScorer.AdvancePruned). Undecided references are computed at the end, by the same
-// kernels as the canary. So the count is exact.
+// kernels as the canary. So the count is exact. It divides the branches among its walkers; their number
+// affects neither the count nor the work.
 type ranker struct {
-	tree       *models.TreeScorer
+	tables  *models.Tables
+	length  int
+	cores   *goroutines.Cores
+	walkers []*walker // by lane of the cores; nil until needed
+	// The current count.
 	references *References
 	limit      float64 // the canary's log-perplexity, in nats
 	bounds     *depthBounds
-	found      []int32 // the draws of the references within the limit
-	levels     []level // by depth; the last holds whole references
+}
+
+// walker walks the branches below some first words, in one goroutine.
+type walker struct {
+	*ranker
+	tree   *models.TreeScorer
+	found  []int32 // the draws of the references within the limit
+	levels []level // by depth; the last holds whole references
 }
 
 // level holds the visited branches of one depth.
@@ -63,67 +76,126 @@ func (b *branch) addTo(before models.Interval) {
 	b.cost = models.Interval{Low: before.Low + b.surprisal.Low, High: before.High + b.surprisal.High}
 }
 
-func newRanker(tree *models.TreeScorer, references *References) *ranker {
-	r := &ranker{tree: tree, references: references, levels: make([]level, references.length+1)}
-	for d := range r.levels {
-		r.levels[d].states = new(models.States)
+// newRanker returns a ranker for references of a length.
+func newRanker(tables *models.Tables, length int, cores *goroutines.Cores) *ranker {
+	return &ranker{tables: tables, length: length, cores: cores, walkers: make([]*walker, cores.Lanes())}
+}
+
+func (r *ranker) walker(lane int) *walker {
+	w := r.walkers[lane]
+	if w == nil {
+		w = &walker{ranker: r, tree: r.tables.NewTreeScorer(), levels: make([]level, r.length+1)}
+		for d := range w.levels {
+			w.levels[d].states = new(models.States)
+		}
+		r.walkers[lane] = w
 	}
-	return r
+	return w
+}
+
+// atRoot returns the walker of a lane, before the first word.
+func (r *ranker) atRoot(lane int) *walker {
+	w := r.walker(lane)
+	w.levels[0].states = r.bounds.typical[0]
+	w.levels[0].branches = []branch{{end: r.references.Count()}}
+	return w
+}
+
+// used yields the walkers that there are.
+func (r *ranker) used(yield func(*walker) bool) {
+	for _, w := range r.walkers {
+		if w != nil && !yield(w) {
+			return
+		}
+	}
 }
 
 // count returns the number of references with a log-perplexity of at most limit after the prefix of
 // the bounds.
-func (r *ranker) count(ctx context.Context, bounds *depthBounds, limit float64) (int64, error) {
-	r.limit, r.bounds, r.found = limit, bounds, r.found[:0]
-	r.levels[0].states = bounds.typical[0]
-	r.levels[0].branches = []branch{{end: r.references.Count()}}
-	err := r.visit(ctx, 0)
-	return int64(len(r.found)), err
+func (r *ranker) count(ctx context.Context, references *References, bounds *depthBounds, limit float64) (int64, error) {
+	r.references, r.limit, r.bounds = references, limit, bounds
+	for w := range r.used {
+		w.found = w.found[:0]
+	}
+	children, err := r.atRoot(0).open(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	portions := portionsOf(children)
+	err = r.cores.Each(ctx, len(portions), func(ctx context.Context, lane, i int) error {
+		return r.atRoot(lane).enter(ctx, 1, portions[i])
+	})
+	return r.foundWithin(references.Count()), err
 }
 
 // foundWithin is the number of found references among the first n draws.
-func (r *ranker) foundWithin(n int) int64 {
-	return int64(lists.Count(r.found, func(draw int32) bool { return int(draw) < n }))
+func (r *ranker) foundWithin(n int) (count int64) {
+	for w := range r.used {
+		count += int64(lists.Count(w.found, func(draw int32) bool { return int(draw) < n }))
+	}
+	return count
 }
 
-func (r *ranker) visit(ctx context.Context, depth int) error {
+// portionReferences is the number of references from which a part of the branches goes to a walker of its own: few, so
+// that all cores end at about the same time and a borrowed one is soon given back, but enough for large
+// matrices. It does not affect results.
+const portionReferences = 8192
+
+// portionsOf divides branches into portions of at most blockStates branches, with portionReferences references
+// or slightly more.
+func portionsOf(branches []branch) (portions [][]branch) {
+	first, references := 0, 0
+	for i, b := range branches {
+		references += b.end - b.first
+		if end := i + 1; references >= portionReferences || end-first == blockStates || end == len(branches) {
+			portions = append(portions, branches[first:end])
+			first, references = end, 0
+		}
+	}
+	return portions
+}
+
+// open returns the children of a level's branches that may be within the limit. It settles children that are whole
+// references, and returns none.
+func (w *walker) open(ctx context.Context, depth int) ([]branch, error) {
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	children, err := w.prune(depth, w.split(depth))
+	if err != nil || depth+1 < w.length {
+		return children, err
+	}
+	w.levels[depth+1].branches = children
+	return nil, w.settle()
+}
+
+// enter advances to branches of a depth, and walks those below them.
+func (w *walker) enter(ctx context.Context, depth int, branches []branch) error {
+	if err := w.advance(depth, branches); err != nil {
 		return err
 	}
-	children, err := r.prune(depth, r.split(depth))
-	if err != nil {
-		return err
-	}
-	if depth+1 == r.references.length {
-		r.levels[depth+1].branches = children
-		return r.settle()
-	}
-	for len(children) > 0 {
+	children, err := w.open(ctx, depth)
+	for len(children) > 0 && err == nil {
 		block := children[:min(blockStates, len(children))]
 		children = children[len(block):]
-		if err := r.advance(depth+1, block); err != nil {
-			return err
-		}
-		if err := r.visit(ctx, depth+1); err != nil {
-			return err
-		}
+		err = w.enter(ctx, depth+1, block)
 	}
-	return nil
+	return err
 }
 
 // advance computes the states of the branches that the next word does not prune, and moves these to
 // the front.
-func (r *ranker) advance(depth int, branches []branch) error {
-	normaliser, err := r.bounds.at(depth)
+func (w *walker) advance(depth int, branches []branch) error {
+	normaliser, err := w.bounds.at(depth)
 	if err != nil {
 		return err
 	}
-	above, l := &r.levels[depth-1], &r.levels[depth]
+	above, l := &w.levels[depth-1], &w.levels[depth]
 	l.edges, l.candidates = edgesOf(l.edges[:0], branches), l.candidates[:0]
 	for _, b := range branches {
-		l.candidates = append(l.candidates, models.Candidate{Cost: b.cost.Low, Next: r.onlyWord(b, depth)})
+		l.candidates = append(l.candidates, models.Candidate{Cost: b.cost.Low, Next: w.onlyWord(b, depth)})
 	}
-	kept, err := r.tree.AdvancePruned(l.states, above.states, l.edges, l.candidates, r.limit, normaliser)
+	kept, err := w.tree.AdvancePruned(l.states, above.states, l.edges, l.candidates, w.limit, normaliser)
 	for to, from := range kept {
 		branches[to] = branches[from]
 	}
@@ -132,22 +204,22 @@ func (r *ranker) advance(depth int, branches []branch) error {
 }
 
 // onlyWord is the common word of all references of a branch at a place, or NoToken.
-func (r *ranker) onlyWord(b branch, place int) int32 {
-	word := r.references.row(b.first)[place]
-	if r.references.row(b.end - 1)[place] != word {
+func (w *walker) onlyWord(b branch, place int) int32 {
+	word := w.references.row(b.first)[place]
+	if w.references.row(b.end - 1)[place] != word {
 		return models.NoToken
 	}
 	return word
 }
 
-func (r *ranker) split(depth int) []branch {
-	l := &r.levels[depth]
+func (w *walker) split(depth int) []branch {
+	l := &w.levels[depth]
 	l.children = l.children[:0]
 	for parent, b := range l.branches {
 		for first := b.first; first < b.end; {
-			word := r.references.row(first)[depth]
+			word := w.references.row(first)[depth]
 			end := first + 1
-			for end < b.end && r.references.row(end)[depth] == word {
+			for end < b.end && w.references.row(end)[depth] == word {
 				end++
 			}
 			l.children = append(l.children, branch{Edge: models.Edge{Parent: parent, Token: word}, first: first, end: end})
@@ -158,11 +230,11 @@ func (r *ranker) split(depth int) []branch {
 }
 
 // prune scores the children and returns those that may still be within the limit.
-func (r *ranker) prune(depth int, children []branch) ([]branch, error) {
-	l := &r.levels[depth]
-	score := r.boundSurprisals
+func (w *walker) prune(depth int, children []branch) ([]branch, error) {
+	l := &w.levels[depth]
+	score := w.boundSurprisals
 	if len(children) >= exactSharing*len(l.branches) {
-		score = r.computeSurprisals
+		score = w.computeSurprisals
 	}
 	if err := score(depth, children); err != nil {
 		return nil, err
@@ -170,7 +242,7 @@ func (r *ranker) prune(depth int, children []branch) ([]branch, error) {
 	kept := children[:0]
 	for _, c := range children {
 		c.addTo(l.branches[c.Parent].cost)
-		if !r.exceeds(&c) {
+		if !w.exceeds(&c) {
 			kept = append(kept, c)
 		}
 	}
@@ -179,29 +251,29 @@ func (r *ranker) prune(depth int, children []branch) ([]branch, error) {
 
 // exceeds reports whether all references of a branch exceed the limit, within whether a whole
 // reference does not. Neither holds for NaN.
-func (r *ranker) exceeds(b *branch) bool { return b.cost.Low > r.limit }
-func (r *ranker) within(b *branch) bool  { return b.cost.High <= r.limit }
+func (w *walker) exceeds(b *branch) bool { return b.cost.Low > w.limit }
+func (w *walker) within(b *branch) bool  { return b.cost.High <= w.limit }
 
-func (r *ranker) computeSurprisals(depth int, children []branch) error {
-	l := &r.levels[depth]
+func (w *walker) computeSurprisals(depth int, children []branch) error {
+	l := &w.levels[depth]
 	l.edges = edgesOf(l.edges[:0], children)
 	l.logProbs = slices.Grow(l.logProbs[:0], len(children))[:len(children)]
-	err := r.tree.LogProbs(l.states, l.edges, l.logProbs)
+	err := w.tree.LogProbs(l.states, l.edges, l.logProbs)
 	for i := range children {
 		children[i].surprisal = exactly(audits.Surprisal(l.logProbs[i]))
 	}
 	return err
 }
 
-func (r *ranker) boundSurprisals(depth int, children []branch) error {
-	normaliser, err := r.bounds.at(depth)
+func (w *walker) boundSurprisals(depth int, children []branch) error {
+	normaliser, err := w.bounds.at(depth)
 	if err != nil {
 		return err
 	}
-	l := &r.levels[depth]
+	l := &w.levels[depth]
 	l.edges = edgesOf(l.edges[:0], children)
 	l.intervals = slices.Grow(l.intervals[:0], len(children))[:len(children)]
-	err = r.tree.Bounds(normaliser, l.states, l.edges, l.intervals)
+	err = w.tree.Bounds(normaliser, l.states, l.edges, l.intervals)
 	for i := range children {
 		children[i].surprisal = l.intervals[i]
 	}
@@ -217,22 +289,22 @@ func edgesOf(edges []models.Edge, branches []branch) []models.Edge {
 
 // settle decides the whole references that the bounds leave undecided, by close bounds if the model has them and
 // then by their exact surprisals, and counts those within the limit.
-func (r *ranker) settle() error {
-	last := len(r.levels) - 1
-	whole := r.levels[last].branches
+func (w *walker) settle() error {
+	last := len(w.levels) - 1
+	whole := w.levels[last].branches
 	all := func() []int { return lists.Make(len(whole), func(i int) int { return i }) }
-	if r.bounds.tables.BoundsClosely() {
+	if w.tables.BoundsClosely() {
 		bounded := func(b *branch) bool { return b.closely }
-		if err := r.resolve(last, all(), bounded, r.boundClosely); err != nil {
+		if err := w.resolve(last, all(), bounded, w.boundClosely); err != nil {
 			return err
 		}
 	}
-	if err := r.resolve(last, all(), func(*branch) bool { return false }, r.computeSurprisals); err != nil {
+	if err := w.resolve(last, all(), func(*branch) bool { return false }, w.computeSurprisals); err != nil {
 		return err
 	}
 	for i := range whole {
-		if r.within(&whole[i]) {
-			r.found = append(r.found, r.references.drawn[whole[i].first:whole[i].end]...)
+		if w.within(&whole[i]) {
+			w.found = append(w.found, w.references.drawn[whole[i].first:whole[i].end]...)
 		}
 	}
 	return nil
@@ -240,20 +312,20 @@ func (r *ranker) settle() error {
 
 // resolve scores the chosen branches of a level, ascending, after their parents, and adds up their costs. It
 // scores no branch that exceeds the limit, no whole reference within it, and none that is done.
-func (r *ranker) resolve(depth int, chosen []int, done func(*branch) bool, score func(depth int, children []branch) error) error {
-	branches := r.levels[depth].branches
+func (w *walker) resolve(depth int, chosen []int, done func(*branch) bool, score func(depth int, children []branch) error) error {
+	branches := w.levels[depth].branches
 	settled := func(b *branch) bool {
-		return b.cost.Low == b.cost.High || r.exceeds(b) || depth == len(r.levels)-1 && r.within(b)
+		return b.cost.Low == b.cost.High || w.exceeds(b) || depth == len(w.levels)-1 && w.within(b)
 	}
 	chosen = slices.DeleteFunc(chosen, func(i int) bool { return settled(&branches[i]) })
 	if len(chosen) == 0 {
 		return nil
 	}
 	parents := lists.Map(chosen, func(i int) int { return branches[i].Parent })
-	if err := r.resolve(depth-1, slices.Compact(parents), done, score); err != nil {
+	if err := w.resolve(depth-1, slices.Compact(parents), done, score); err != nil {
 		return err
 	}
-	above := &r.levels[depth-1]
+	above := &w.levels[depth-1]
 	var open []branch
 	var places []int
 	for _, i := range chosen {
@@ -272,11 +344,11 @@ func (r *ranker) resolve(depth int, chosen []int, done func(*branch) bool, score
 	return err
 }
 
-func (r *ranker) boundClosely(depth int, children []branch) error {
-	l := &r.levels[depth]
+func (w *walker) boundClosely(depth int, children []branch) error {
+	l := &w.levels[depth]
 	l.edges = edgesOf(l.edges[:0], children)
 	l.intervals = slices.Grow(l.intervals[:0], len(children))[:len(children)]
-	err := r.tree.CloseBounds(l.states, l.edges, l.intervals)
+	err := w.tree.CloseBounds(l.states, l.edges, l.intervals)
 	for i, close := range l.intervals {
 		was := children[i].surprisal
 		children[i].surprisal = models.Interval{Low: max(was.Low, close.Low), High: min(was.High, close.High)}
@@ -291,13 +363,12 @@ const typicalReferences = 128
 // depthBounds are bounds of the normaliser after one prefix for each depth of the prefix tree, tight
 // near its typical states.
 type depthBounds struct {
-	tables     *models.Tables
-	typical    []*models.States           // by depth: the prefix's state, then those of some references
-	normaliser []*models.NormaliserBounds // by depth; nil until needed
+	typical    []*models.States                           // by depth: the prefix's state, then those of some references
+	normaliser []func() (*models.NormaliserBounds, error) // by depth
 }
 
 func newDepthBounds(tables *models.Tables, state *models.States, references *References) (*depthBounds, error) {
-	b := &depthBounds{tables: tables, typical: []*models.States{state}, normaliser: make([]*models.NormaliserBounds, references.length)}
+	b := &depthBounds{typical: []*models.States{state}}
 	n := min(typicalReferences, references.Count())
 	from, words := make([]int, n), make([]int32, n)
 	for depth := range references.length - 1 {
@@ -316,16 +387,11 @@ func newDepthBounds(tables *models.Tables, state *models.States, references *Ref
 			from[i] = i
 		}
 	}
+	for _, states := range b.typical {
+		b.normaliser = append(b.normaliser, sync.OnceValues(func() (*models.NormaliserBounds, error) { return tables.NormaliserBounds(states) }))
+	}
 	return b, nil
 }
 
-func (b *depthBounds) at(depth int) (*models.NormaliserBounds, error) {
-	if b.normaliser[depth] == nil {
-		made, err := b.tables.NormaliserBounds(b.typical[depth])
-		if err != nil {
-			return nil, err
-		}
-		b.normaliser[depth] = made
-	}
-	return b.normaliser[depth], nil
-}
+// at returns the bounds at a depth. Walkers may call it at the same time.
+func (b *depthBounds) at(depth int) (*models.NormaliserBounds, error) { return b.normaliser[depth]() }

@@ -2,8 +2,10 @@ package randomsampling
 
 import (
 	"math"
+	"runtime"
 	"testing"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -12,7 +14,7 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// BenchmarkRankByATransformer counts, exactly and on one core, the references among a million of four
+// BenchmarkRankByATransformer counts, exactly and on all processors (-cpu), the references among a million of four
 // words after a prefix of one that are at most as surprising as a canary: one of rare words, which
 // requires a walk of all branches, one of common words, and one of words that the model expects. The model has 4
 // blocks of width 256, initial weights, and the frequencies of Zipf's law in its output biases.
@@ -31,13 +33,13 @@ func BenchmarkRankByATransformer(b *testing.B) {
 	for name, words := range map[string][]int32{"rare": {9000, 8000, 7000, 6000}, "common": {2000, 1000, 500, 1500}, "memorized": {10, 20, 30, 40}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				tree := tables.NewTreeScorer()
+				r := newRanker(tables, all.length, goroutines.NewCores(runtime.GOMAXPROCS(0)-1))
 				state := must.Get(audits.PrefixState(scorer, []int32{4}))(b)
-				cost := must.Get(audits.LogPerplexity(b.Context(), tree, state, words))(b)
+				cost := must.Get(audits.LogPerplexity(b.Context(), r.walker(0).tree, state, words))(b)
 				bounds := must.Get(newDepthBounds(tables, state, all))(b)
-				within := must.Get(newRanker(tree, all).count(b.Context(), bounds, cost))(b)
+				within := must.Get(r.count(b.Context(), all, bounds, cost))(b)
 				b.ReportMetric(float64(within+1), "rank")
-				b.ReportMetric(float64(tree.Work().Advanced), "states")
+				b.ReportMetric(float64((&Sampling{ranker: r}).Work().Advanced), "states")
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 	}
 	p := Params{Space: space, Prefix: 3, References: 4000}
 	choices := space.Choices(text.Bytes)[3:]
-	sample := newSampling(&p, list, scorer.Tabulate(), drawReferences(2, p.References, len(choices), nil, p.Sampler(choices, 3)).nested())
+	sample := newSampling(&p, list, scorer.Tabulate(), drawReferences(2, p.References, len(choices), nil, p.Sampler(choices, 3)).nested(), nil)
 	for n, i := range []int{7, 31, 90} {
 		likelier := 0
 		for _, cost := range costs {
