@@ -157,7 +157,7 @@ func (l *layout) addAdapters(c Config) {
 func (l *layout) placeAdapters() {
 	for i := range l.adapters {
 		x := &l.adapters[i]
-		at := l.Tensors[slices.IndexFunc(l.Tensors, func(t Tensor) bool { return t.Name == x.tensor })]
+		at := l.tensors[slices.IndexFunc(l.tensors, func(t Tensor) bool { return t.Name == x.tensor })]
 		x.matrix = Span{at.Offset, at.Offset + at.Size()}
 	}
 }

@@ -185,7 +185,7 @@ func (c Config) fit() []error {
 		problems = append(problems, fmt.Errorf(
 			"the last layer's output has width %d: want that of the embedding, %d, to share its weights; or untie the output", width, c.Embedding))
 	}
-	if n := newLayout(c).Size; n > MaxParameters {
+	if n := newLayout(c).size; n > MaxParameters {
 		problems = append(problems, fmt.Errorf("%d parameters: want at most %d", n, MaxParameters))
 	}
 	return problems

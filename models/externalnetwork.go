@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 )
 
 // Outline lists the tensors of an external network, in the form of OutlineOf. It is a string so
@@ -90,11 +89,7 @@ func (s *Shape) values() (int, error) {
 }
 
 // ExternalNetwork is the layout of an external network. Coalmine cannot compute with it.
-type ExternalNetwork struct {
-	config        Config
-	tensors       []Tensor
-	size, trained int
-}
+type ExternalNetwork struct{ Layout }
 
 // NewExternal returns the network of a configuration of kind External.
 func NewExternal(config Config) (*ExternalNetwork, error) {
@@ -105,29 +100,15 @@ func NewExternal(config Config) (*ExternalNetwork, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model configuration: %w", err)
 	}
-	m := &ExternalNetwork{config: config}
+	m := &ExternalNetwork{NewLayout(config)}
 	for _, s := range shapes {
-		t := Tensor{Name: s.Name, Shape: s.Shape, Offset: m.size}
-		m.tensors = append(m.tensors, t)
-		m.size += t.Size()
+		m.Add(s.Name, s.Shape...)
 		if !s.Frozen {
-			m.trained = m.size
+			m.EndTrained()
 		}
 	}
 	return m, nil
 }
-
-// Config implements Network.
-func (m *ExternalNetwork) Config() Config { return m.config }
-
-// Parameters implements Network.
-func (m *ExternalNetwork) Parameters() int { return m.size }
-
-// Trained implements Network: all parameters are trained, but those of frozen tensors.
-func (m *ExternalNetwork) Trained() int { return m.trained }
-
-// Tensors implements Network.
-func (m *ExternalNetwork) Tensors() []Tensor { return slices.Clone(m.tensors) }
 
 // Init implements Network with zeros: the external program draws the initial values.
 func (m *ExternalNetwork) Init(*rand.Rand) []float32 { return make([]float32, m.size) }

@@ -161,9 +161,6 @@ func LanguageOf(n Network) (*Language, error) {
 	return nil, fmt.Errorf("the model is a %s; expected a language model, of kind %v", n.Config().Kind, Kinds())
 }
 
-// Trained implements Network: all parameters are trained, or the Adapters.
-func (m *Language) Trained() int { return m.layout.trained }
-
 // NewLearner implements Network: it returns a Trainer, or for a transformer a learner that returns an error.
 func (m *Language) NewLearner([]float32) Learner {
 	if m.config.Kind == Transformer {

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,9 +49,8 @@ const (
 // Language is the layout of a language model: the position of each tensor in the flat vector of
 // parameters. It holds no parameters, is immutable and may be shared.
 type Language struct {
-	config Config
-	cells  []cell // from the lowest layer up
-	layout layout
+	layout
+	cells []cell // from the lowest layer up
 }
 
 // New checks the configuration and returns its model.
@@ -61,20 +61,11 @@ func New(config Config) (*Language, error) {
 	if config.Kind.ForImages() || config.Kind.ForLabels() {
 		return nil, fmt.Errorf("model configuration: kind %s is no language model", config.Kind)
 	}
-	return &Language{config: config, cells: cellsOf(config), layout: newLayout(config)}, nil
+	return &Language{newLayout(config), cellsOf(config)}, nil
 }
-
-// Config returns the configuration of the model.
-func (m *Language) Config() Config { return m.config }
 
 // Context returns the largest number of tokens that the model reads; 0 is no limit.
 func (m *Language) Context() int { return m.cells[0].context }
-
-// Parameters is the length of the flat vector.
-func (m *Language) Parameters() int { return m.layout.Size }
-
-// Tensors lists the named tensors in the order of the flat vector, which they fill without gaps.
-func (m *Language) Tensors() []Tensor { return m.layout.Clone() }
 
 // ScoringFLOPs returns the number of floating-point operations in the matrix products that score
 // one token, a multiply-add counting as two. Other operations are a few percent of it. For an
@@ -133,15 +124,29 @@ type layout struct {
 	decoder, encoder   stackLayout // a plain model has only the first
 	output, outputBias Span
 	adapters           []adapter // in the order of the vector
-	trained            int       // number of trained parameters
 }
 
-// Layout names the tensors of a flat vector, one after the other.
+// Layout names the tensors of a network's flat vector, one after the other. It implements a part of Network.
 type Layout struct {
-	// Tensors are in the order of the vector, which has Size elements.
-	Tensors []Tensor
-	Size    int
+	config        Config
+	tensors       []Tensor
+	size, trained int // trained is 0 if all are
 }
+
+// NewLayout returns the layout of a configuration before its first tensor.
+func NewLayout(config Config) Layout { return Layout{config: config} }
+
+// Config implements Network.
+func (l *Layout) Config() Config { return l.config }
+
+// Parameters implements Network.
+func (l *Layout) Parameters() int { return l.size }
+
+// Trained implements Network: all parameters are trained, unless EndTrained was called.
+func (l *Layout) Trained() int { return cmp.Or(l.trained, l.size) }
+
+// EndTrained makes the parameters so far the trained ones. There is at least one.
+func (l *Layout) EndTrained() { l.trained = l.size }
 
 // stackLayout is an embedding and the layers above it.
 type stackLayout struct {
@@ -163,15 +168,15 @@ func (s Span) Of(flat []float32) []float32 { return flat[s.From:s.To:s.To] }
 
 // Add appends a tensor and returns its span.
 func (l *Layout) Add(name string, shape ...int) Span {
-	t := Tensor{Name: name, Shape: shape, Offset: l.Size}
-	l.Tensors = append(l.Tensors, t)
-	l.Size += t.Size()
-	return Span{t.Offset, l.Size}
+	t := Tensor{Name: name, Shape: shape, Offset: l.size}
+	l.tensors = append(l.tensors, t)
+	l.size += t.Size()
+	return Span{t.Offset, l.size}
 }
 
-// Clone returns a copy of the tensors that the caller may change.
-func (l *Layout) Clone() []Tensor {
-	tensors := slices.Clone(l.Tensors)
+// Tensors implements Network.
+func (l *Layout) Tensors() []Tensor {
+	tensors := slices.Clone(l.tensors)
 	for i := range tensors {
 		tensors[i].Shape = slices.Clone(tensors[i].Shape)
 	}
@@ -179,9 +184,9 @@ func (l *Layout) Clone() []Tensor {
 }
 
 func newLayout(c Config) layout {
-	var l layout
+	l := layout{Layout: NewLayout(c)}
 	l.addAdapters(c)
-	l.trained = l.Size
+	l.EndTrained() // none without adapters
 	l.decoder = l.addStack("", c)
 	l.output = l.decoder.embedding
 	if c.Untied {
@@ -192,9 +197,6 @@ func newLayout(c Config) layout {
 		l.encoder = l.addStack(EncoderPrefix, c)
 	}
 	l.placeAdapters()
-	if len(l.adapters) == 0 {
-		l.trained = l.Size
-	}
 	return l
 }
 

@@ -130,10 +130,9 @@ func CrossEntropies(outputs, truth, gradient []float32) (mean float64) {
 // [outputs, units] and OutputBiasTensor [outputs]. The embedding has a row for each token; only
 // rows of words are read.
 type Reader struct {
-	config Config
-	kind   *ReaderKind
-	cells  []cell
-	layout layout
+	layout
+	kind  *ReaderKind
+	cells []cell
 }
 
 // NewReader checks the configuration and returns its network.
@@ -145,7 +144,7 @@ func NewReader(config Config) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model configuration: %w", err)
 	}
-	return &Reader{config, kind, cellsOf(config.stack()), readerLayout(config, kind)}, nil
+	return &Reader{readerLayout(config, kind), kind, cellsOf(config.stack())}, nil
 }
 
 // stack is the configuration of a reader's layers.
@@ -153,7 +152,8 @@ func (c Config) stack() Config {
 	return Config{Kind: LSTM, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers, Projection: Unprojected, Untied: true}
 }
 
-func readerLayout(c Config, kind *ReaderKind) (l layout) {
+func readerLayout(c Config, kind *ReaderKind) layout {
+	l := layout{Layout: NewLayout(c)}
 	l.decoder = l.addStack("", c.stack())
 	outputs := kind.outputs(c.Labels)
 	l.output = l.Add(OutputTensor, outputs, c.Units)
@@ -179,22 +179,10 @@ func (c Config) validateReader() error {
 	return c.stack().Validate()
 }
 
-// Config implements Network.
-func (r *Reader) Config() Config { return r.config }
-
-// Parameters implements Network.
-func (r *Reader) Parameters() int { return r.layout.Size }
-
-// Trained implements Network: all parameters are trained.
-func (r *Reader) Trained() int { return r.layout.Size }
-
-// Tensors implements Network.
-func (r *Reader) Tensors() []Tensor { return r.layout.Clone() }
-
 // Init draws initial parameters as for a language model; output weights are uniform in
 // ±sqrt(6/(units+outputs)). A regressor's output bias is the middle of the scale.
 func (r *Reader) Init(rng *rand.Rand) []float32 {
-	params := make([]float32, r.layout.Size)
+	params := make([]float32, r.size)
 	w := r.layout.views(params)
 	initializeStack(rng, &w.stackWeights, r.cells)
 	FillUniform(rng, w.output, glorot(r.config.Units, r.outputs()))

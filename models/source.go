@@ -62,7 +62,7 @@ func (m *Language) ReadScorer(read func(t Tensor, values []float32) error) (*Sco
 		return nil, fmt.Errorf("a model of kind %s is prepared from all of its parameters; expected kind %s", m.config.Kind, Transformer)
 	}
 	r := &reading{tensors: map[int]Tensor{}, read: read}
-	for _, t := range layout.Tensors {
+	for _, t := range layout.tensors {
 		r.tensors[t.Offset] = t
 	}
 	s := &Scorer{model: m}

@@ -115,7 +115,7 @@ func TestTheStoredResultsOfPyTorchAreItsOwnElsewhere(t *testing.T) {
 // float64 and without keys and values of earlier tokens.
 func wholly(m *Language, params []float32, sentence []int32) []float64 {
 	params = mergedParams(m, params)
-	m = &Language{config: m.config.Frozen(), layout: newLayout(m.config.Frozen())}
+	m = &Language{layout: newLayout(m.config.Frozen())}
 	tensors := map[string][]float64{}
 	for _, t := range m.Tensors() {
 		tensors[t.Name] = widen(t.View(params))

@@ -34,8 +34,7 @@ type Classifier struct{ convolutional }
 
 // convolutional is the layout of the layers, common to Classifier and Tagger.
 type convolutional struct {
-	config models.Config
-	layout models.Layout
+	models.Layout
 	conv   [3]*convolution
 	dense  [2]dense
 	layers [5]linear // of conv and dense
@@ -45,7 +44,7 @@ type convolutional struct {
 
 func newConvolutional(config models.Config, sizes classifierSizes) convolutional {
 	shape := config.Image.ImageShape
-	c := convolutional{config: config}
+	c := convolutional{Layout: models.NewLayout(config)}
 	c.conv[0] = valid(area{shape.Height, shape.Width, shape.Channels}, 3, sizes.filters[0])
 	c.conv[1] = valid(pooled(c.conv[0].out), 3, sizes.filters[1])
 	c.conv[2] = valid(pooled(c.conv[1].out), 3, sizes.filters[2])
@@ -53,25 +52,16 @@ func newConvolutional(config models.Config, sizes classifierSizes) convolutional
 	c.layers = [5]linear{c.conv[0], c.conv[1], c.conv[2], c.dense[0], c.dense[1]}
 	for i, name := range []string{"conv1", "conv2", "conv3", "dense1", "dense2"} {
 		shape := c.layers[i].shape()
-		c.kernel[i] = c.layout.Add(name+kernelName, shape...)
-		c.bias[i] = c.layout.Add(name+biasName, shape[len(shape)-1])
+		c.kernel[i] = c.Add(name+kernelName, shape...)
+		c.bias[i] = c.Add(name+biasName, shape[len(shape)-1])
 	}
 	return c
 }
 
-func (c *convolutional) Config() models.Config { return c.config }
-
-func (c *convolutional) Parameters() int { return c.layout.Size }
-
-// Trained implements models.Network: all parameters are trained.
-func (c *convolutional) Trained() int { return c.layout.Size }
-
-func (c *convolutional) Tensors() []models.Tensor { return c.layout.Clone() }
-
 // Init draws each kernel, tensor after tensor, one number from rng per element: uniform in
 // ±sqrt(6/(in+out)), where a convolution multiplies in and out by the 9 positions of a filter.
 // Biases are zero.
-func (c *convolutional) Init(rng *rand.Rand) []float32 { return initialize(&c.layout, rng) }
+func (c *convolutional) Init(rng *rand.Rand) []float32 { return initialize(&c.Layout, rng) }
 
 // ScoringFLOPs is the number of floating-point operations in the matrix products of one
 // image, a multiply-add counting as two.

@@ -28,7 +28,7 @@ func (c *Classifier) NewLearner([]float32) models.Learner {
 // Gradient implements models.Learner: the loss is the cross-entropy of the labels, in nats, and a
 // target is an image. Sums run through the images in order.
 func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
-	shape := l.trace.network.config.Image.ImageShape
+	shape := l.trace.network.Config().Image.ImageShape
 	if err := checkCall(l.trace.network, params, gradient); err != nil {
 		return models.Loss{}, err
 	}

@@ -26,7 +26,7 @@ func (c *classifying) Classify(examples [][]int32) ([]models.Prediction, error) 
 		return nil, err
 	}
 	for _, e := range examples {
-		if err := checkExample(network.config.Image.ImageShape, e); err != nil {
+		if err := checkExample(network.Config().Image.ImageShape, e); err != nil {
 			return nil, err
 		}
 	}

@@ -101,7 +101,7 @@ func begun(rng *rand.Rand, n models.Network) []float32 {
 func computeGAN(t *testing.T, g *GAN, name string, n int) (paths []string) {
 	t.Helper()
 	const stream = 7
-	shape := g.config.Image.ImageShape
+	shape := g.Config().Image.ImageShape
 	params, examples := begun(testRand(1), g), drawExamples(testRand(2), shape, n)
 	gradient, after := make([]float32, len(params)), append([]float32(nil), params...)
 	batch := batchOf(shape, examples, stream, g.options.Latent)
@@ -123,7 +123,7 @@ func computeGAN(t *testing.T, g *GAN, name string, n int) (paths []string) {
 
 func computeClassifier(t *testing.T, c *Classifier, name string, n int) (path string) {
 	t.Helper()
-	shape := c.config.Image.ImageShape
+	shape := c.Config().Image.ImageShape
 	params, examples := begun(testRand(1), c), drawExamples(testRand(2), shape, n)
 	gradient := make([]float32, len(params))
 	loss, err := c.NewLearner(nil).Gradient(params, examples, gradient)

@@ -45,45 +45,31 @@ const weightDecay = 2.5e-5
 // with them, without the share of their initial values (generator.norm.initial_share), which the
 // authors' code does not remove.
 type GAN struct {
-	config        models.Config
-	layout        models.Layout
+	models.Layout
 	options       models.Adversarial // complete
-	trained       int
 	discriminator *discriminator
 	generator     *generator
 }
 
 func newGAN(config models.Config, sizes ganSizes) *GAN {
-	g := &GAN{config: config, options: config.Image.GAN.Complete()}
+	g := &GAN{Layout: models.NewLayout(config), options: config.Image.GAN.Complete()}
 	shape := config.Image.ImageShape
 	g.discriminator = newDiscriminator(shape, g.options.Normalization, sizes)
 	g.generator = newGenerator(shape, g.options.Latent, sizes)
-	g.discriminator.name(&g.layout)
-	g.trained = g.layout.Size
+	g.discriminator.name(&g.Layout)
+	g.EndTrained()
 	var behind models.Layout
 	g.generator.name(&behind)
-	for _, t := range behind.Tensors {
-		g.layout.Add(t.Name, t.Shape...)
+	for _, t := range behind.Tensors() {
+		g.Add(t.Name, t.Shape...)
 	}
 	return g
 }
 
-// Config implements models.Network.
-func (g *GAN) Config() models.Config { return g.config }
-
-// Parameters implements models.Network.
-func (g *GAN) Parameters() int { return g.layout.Size }
-
-// Trained implements models.Network: the parameters of the discriminator.
-func (g *GAN) Trained() int { return g.trained }
-
-// Tensors implements models.Network.
-func (g *GAN) Tensors() []models.Tensor { return g.layout.Clone() }
-
 // Init draws each kernel, tensor after tensor, one number from rng per element: uniform in
 // ±sqrt(6/(in+out)), where a convolution multiplies in and out by the 16 positions of a filter.
 // Variances are one, biases, betas and means zero.
-func (g *GAN) Init(rng *rand.Rand) []float32 { return initialize(&g.layout, rng) }
+func (g *GAN) Init(rng *rand.Rand) []float32 { return initialize(&g.Layout, rng) }
 
 // ScoringFLOPs implements models.Network: of the discriminator, for one image.
 func (g *GAN) ScoringFLOPs() float64 { return 2 * float64(g.discriminator.products()) }

@@ -70,7 +70,7 @@ func TestADiscriminatorsGradientEqualsCentralDifferences(t *testing.T) {
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		const batch, stream = 4, 7
 		params, wide, exact := vectors(g, 1)
-		shape, options := g.config.Image.ImageShape, g.options
+		shape, options := g.Config().Image.ImageShape, g.options
 		examples := drawExamples(testRand(2), shape, batch)
 		gradient := make([]float32, g.Trained())
 		loss, err := learnerOf(g, params, stream).Gradient(params[:g.Trained()], examples, gradient)
@@ -92,7 +92,7 @@ func TestAGeneratorsGradientEqualsCentralDifferences(t *testing.T) {
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		const batch, stream = 4, 8
 		params, wide, exact := vectors(g, 3)
-		shape, options := g.config.Image.ImageShape, g.options
+		shape, options := g.Config().Image.ImageShape, g.options
 		gradient := make([]float32, len(params))
 		loss, err := g.NewGenerator(params).Gradient(testRand(stream), batch, gradient[g.Trained():])
 		check(t, err)
@@ -110,7 +110,7 @@ func TestTheReferencesImageGradientEqualsCentralDifferences(t *testing.T) {
 	t.Parallel()
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		_, _, exact := vectors(g, 4)
-		images, _ := imagesOf(g.config.Image.ImageShape, drawExamples(testRand(5), g.config.Image.ImageShape, 3))
+		images, _ := imagesOf(g.Config().Image.ImageShape, drawExamples(testRand(5), g.Config().Image.ImageShape, 3))
 		_, gradient := exact.discriminate(g.options.Normalization, images)
 		sum := func() float64 {
 			outputs, _ := exact.discriminate(g.options.Normalization, images)
@@ -229,7 +229,7 @@ func TestOneImageIsABatchToo(t *testing.T) {
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		params, _, _ := vectors(g, 5)
 		gradient := make([]float32, g.Trained())
-		_, err := learnerOf(g, params, 6).Gradient(params[:g.Trained()], drawExamples(testRand(7), g.config.Image.ImageShape, 1), gradient)
+		_, err := learnerOf(g, params, 6).Gradient(params[:g.Trained()], drawExamples(testRand(7), g.Config().Image.ImageShape, 1), gradient)
 		check(t, err)
 		_, err = models.FiniteNorm("gradient", gradient)
 		check(t, err)
@@ -240,7 +240,7 @@ func TestWhatADiscriminatorsLearnerHasSeenDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		params, _, _ := vectors(g, 8)
-		examples := drawExamples(testRand(9), g.config.Image.ImageShape, 6)
+		examples := drawExamples(testRand(9), g.Config().Image.ImageShape, 6)
 		used, fresh := make([]float32, g.Trained()), make([]float32, g.Trained())
 		learner := learnerOf(g, params, 10)
 		_, err := learner.Gradient(params[:g.Trained()], examples, used)
@@ -268,7 +268,7 @@ func TestGradientsByPrecomputedVectorsAreThoseByTheStream(t *testing.T) {
 		drawing, given := learnerOf(g, params, 14), g.NewLearner(nil).(*DiscriminatorLearner)
 		given.UsePrecomputed(precomputed)
 		for i, n := range sizes {
-			examples := drawExamples(testRand(uint64(15+i)), g.config.Image.ImageShape, n)
+			examples := drawExamples(testRand(uint64(15+i)), g.Config().Image.ImageShape, n)
 			wanted, err := drawing.Gradient(trained, examples, want)
 			check(t, err)
 			loss, err := given.Gradient(trained, examples, got)
@@ -277,7 +277,7 @@ func TestGradientsByPrecomputedVectorsAreThoseByTheStream(t *testing.T) {
 				t.Errorf("batch %d: other gradients by what was precomputed, loss %v, want %v", i, loss, wanted)
 			}
 		}
-		if _, err := given.Gradient(trained, drawExamples(testRand(15), g.config.Image.ImageShape, 1), got); err == nil {
+		if _, err := given.Gradient(trained, drawExamples(testRand(15), g.Config().Image.ImageShape, 1), got); err == nil {
 			t.Error("a gradient beyond what was precomputed: no error")
 		}
 	})

@@ -128,7 +128,7 @@ func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradi
 	if err := checkCall(l.network, params, gradient); err != nil {
 		return err
 	}
-	if err := checkExamples(l.network.config.Image.ImageShape, examples); err != nil {
+	if err := checkExamples(l.network.Config().Image.ImageShape, examples); err != nil {
 		return err
 	}
 	if l.rng != nil {
@@ -144,7 +144,7 @@ func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradi
 }
 
 func (l *DiscriminatorLearner) checkGenerator() error {
-	if want := l.network.layout.Size - l.network.trained; len(l.fixed) != want {
+	if want := l.network.Parameters() - l.network.Trained(); len(l.fixed) != want {
 		return fmt.Errorf("the generator has %d parameters, want %d", len(l.fixed), want)
 	}
 	return nil
@@ -246,10 +246,10 @@ func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (los
 	g.made.resize(batch)
 	g.made.keep()
 	g.made.draw(rng)
-	g.made.train(g.params[g.network.trained:])
+	g.made.train(g.params[g.network.Trained():])
 	loss = g.judge()
-	g.made.backward(g.params[g.network.trained:], gradient)
-	loss += decay(g.params[g.network.trained:], gradient, g.network.generator.decayed)
+	g.made.backward(g.params[g.network.Trained():], gradient)
+	loss += decay(g.params[g.network.Trained():], gradient, g.network.generator.decayed)
 	if !numbers.IsFinite(loss) {
 		return 0, &models.DivergedError{Name: "loss", Value: loss}
 	}
@@ -263,7 +263,7 @@ func (g *Generator) check(batch int, gradient []float32) error {
 	if batch < 1 {
 		return fmt.Errorf("a generator's batch of %d images: want at least 1", batch)
 	}
-	if want := g.network.layout.Size - g.network.trained; len(gradient) != want {
+	if want := g.network.Parameters() - g.network.Trained(); len(gradient) != want {
 		return fmt.Errorf("the generator's gradient has %d elements, want %d", len(gradient), want)
 	}
 	return nil
@@ -284,7 +284,7 @@ func (g *Generator) judge() (loss float64) {
 // Track implements models.Tracking: it updates the statistics of the generator and, because the
 // authors' code runs the discriminator in training mode too, of the discriminator.
 func (g *Generator) Track(params []float32) {
-	g.made.track(params[g.network.trained:])
+	g.made.track(params[g.network.Trained():])
 	g.judged.track(params, onlyGroup)
 }
 
@@ -301,14 +301,14 @@ func (g *Generator) Generate(rng *rand.Rand, n int) ([][]byte, error) {
 		g.made.resize(min(madeAtOnce, n-len(images)))
 		g.made.keepNothing()
 		g.made.draw(rng)
-		g.made.generate(g.params[g.network.trained:])
+		g.made.generate(g.params[g.network.Trained():])
 		images = g.take(images)
 	}
 	return images, nil
 }
 
 func (g *Generator) take(images [][]byte) [][]byte {
-	size := g.network.config.Image.Values()
+	size := g.network.Config().Image.Values()
 	for i := range g.made.n {
 		image := make([]byte, size)
 		for j, x := range part(g.made.images, i, i+1, size) {

@@ -24,8 +24,8 @@ const (
 // initial share start at 1; biases, betas and means at 0. These are the defaults of TensorFlow's
 // layers, which the authors use.
 func initialize(l *models.Layout, rng *rand.Rand) []float32 {
-	params := make([]float32, l.Size)
-	for _, t := range l.Tensors {
+	params := make([]float32, l.Parameters())
+	for _, t := range l.Tensors() {
 		switch values := t.View(params); {
 		case strings.HasSuffix(t.Name, kernelName):
 			models.FillUniform(rng, values, glorot(t.Shape))

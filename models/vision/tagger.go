@@ -13,11 +13,11 @@ import (
 // each label, 0 or 1, instead of one label.
 type Tagger struct{ convolutional }
 
-func (c *convolutional) labels() int { return c.config.Image.Classes }
+func (c *convolutional) labels() int { return c.Config().Image.Classes }
 
 // checkTagged checks images that have a number for each label.
 func (c *convolutional) checkTagged(examples [][]int32) error {
-	labels, values := c.labels(), c.config.Image.Values()
+	labels, values := c.labels(), c.Config().Image.Values()
 	for i, e := range examples {
 		if want := 1 + labels + values; len(e) != want {
 			return fmt.Errorf("image %d of a batch: it has %d numbers; expected a begin, %d labels and %d values, %d in all", i, len(e), labels, values, want)
