@@ -1,6 +1,9 @@
 package optimizers
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Every product below is converted to float32 before it is added, so that no compiler fuses the
 // operations and all processors give the same bytes.
@@ -10,11 +13,7 @@ var adagradRule = Rule{
 	Summary:    "the gradient over the root of the sum of all squared ones",
 	Source:     "Duchi et al. 2011",
 	Parameters: []Default{{epsilon, 1e-10}, {initial, 0}},
-	start: func(c Config, n int) Optimizer {
-		o := &scaled{keep: 1, add: 1, epsilon: float32(c.Epsilon), squares: make([]float32, n)}
-		fill(o.squares, float32(c.Initial))
-		return o
-	},
+	start:      func(c Config, n int) Optimizer { return newScaled(c, n, 1, 1) },
 }
 
 var rmspropRule = Rule{
@@ -22,9 +21,7 @@ var rmspropRule = Rule{
 	Summary:    "the gradient over the root of the mean squared one",
 	Source:     "Tieleman and Hinton 2012, lecture 6e",
 	Parameters: []Default{{beta2, 0.9}, {epsilon, 1e-8}},
-	start: func(c Config, n int) Optimizer {
-		return &scaled{keep: float32(c.Beta2), add: float32(1 - c.Beta2), epsilon: float32(c.Epsilon), squares: make([]float32, n)}
-	},
+	start:      func(c Config, n int) Optimizer { return newScaled(c, n, float32(c.Beta2), float32(1-c.Beta2)) },
 }
 
 // scaled divides each element's gradient by the root of its own history:
@@ -39,6 +36,15 @@ type scaled struct {
 	squares            []float32
 }
 
+func newScaled(c Config, n int, keep, add float32) *scaled {
+	return &scaled{keep, add, float32(c.Epsilon), initialSquares(c, n)}
+}
+
+// initialSquares returns the initial sum or mean of squared gradients, 0 for rules without Config.Initial.
+func initialSquares(c Config, n int) []float32 {
+	return slices.Repeat([]float32{float32(c.Initial)}, n)
+}
+
 func (o *scaled) Step(params, grad []float32, learningRate float64) {
 	checkSizes(params, grad, len(o.squares))
 	rate := float32(learningRate)
@@ -50,8 +56,6 @@ func (o *scaled) Step(params, grad []float32, learningRate float64) {
 }
 
 func (o *scaled) State() []NamedVector { return []NamedVector{{"squares", o.squares}} }
-
-func (o *scaled) Restore(state []NamedVector) error { return restore(o.State(), state) }
 
 // moments are decaying means of the gradient and of its square.
 type moments struct {
@@ -65,7 +69,7 @@ type moments struct {
 const maxStep = 1 << 24
 
 func newMoments(c Config, n int) moments {
-	return moments{config: c, mean: make([]float32, n), squares: make([]float32, n), step: make([]float32, 1)}
+	return moments{config: c, mean: make([]float32, n), squares: initialSquares(c, n), step: make([]float32, 1)}
 }
 
 // count begins a step.
@@ -85,8 +89,6 @@ func (o *moments) State() []NamedVector {
 	return []NamedVector{{"mean", o.mean}, {"squares", o.squares}, {"step", o.step}}
 }
 
-func (o *moments) Restore(state []NamedVector) error { return restore(o.State(), state) }
-
 var adamRule = Rule{
 	Kind: Adam, Title: "Adam",
 	Summary:    "the mean gradient over the root of the mean squared one, both corrected for their start at zero",
@@ -101,11 +103,7 @@ var fedAdamRule = Rule{
 	Summary:    "as adam, but nothing is corrected",
 	Source:     "Reddi et al. 2021, algorithm 2 and section 5",
 	Parameters: []Default{{beta1, 0.9}, {beta2, 0.99}, {epsilon, 1e-3}, {initial, 1e-6}},
-	start: func(c Config, n int) Optimizer {
-		o := &adam{moments: newMoments(c, n), uncorrected: true}
-		fill(o.squares, float32(c.Initial))
-		return o
-	},
+	start:      func(c Config, n int) Optimizer { return &adam{newMoments(c, n), true} },
 }
 
 // adam is Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1:
@@ -142,11 +140,7 @@ var yogiRule = Rule{
 	Summary:    "as adam, but the squares fall no faster than they rise, and nothing is corrected",
 	Source:     "Zaheer et al. 2018, section 5; initial: TensorFlow Addons",
 	Parameters: []Default{{beta1, 0.9}, {beta2, 0.999}, {epsilon, 1e-3}, {initial, 1e-6}},
-	start: func(c Config, n int) Optimizer {
-		o := &yogi{newMoments(c, n)}
-		fill(o.squares, float32(c.Initial))
-		return o
-	},
+	start:      func(c Config, n int) Optimizer { return &yogi{newMoments(c, n)} },
 }
 
 // yogi is Zaheer et al., "Adaptive Methods for Nonconvex Optimization", 2018,
@@ -173,12 +167,6 @@ func (o *yogi) Step(params, grad []float32, learningRate float64) {
 }
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
-
-func fill(x []float32, value float32) {
-	for i := range x {
-		x[i] = value
-	}
-}
 
 var adadeltaRule = Rule{
 	Kind: Adadelta, Title: "Adadelta",
@@ -226,5 +214,3 @@ func (o *adadelta) decayed(mean, x float32) float32 {
 func (o *adadelta) State() []NamedVector {
 	return []NamedVector{{"squares", o.squares}, {"steps", o.steps}}
 }
-
-func (o *adadelta) Restore(state []NamedVector) error { return restore(o.State(), state) }

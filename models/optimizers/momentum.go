@@ -19,16 +19,12 @@ func (o *sgd) Step(params, grad []float32, learningRate float64) {
 
 func (o *sgd) State() []NamedVector { return nil }
 
-func (o *sgd) Restore(state []NamedVector) error { return restore(nil, state) }
-
 var momentumRule = Rule{
 	Kind: Momentum, Title: "Momentum", PlainStep: true,
 	Summary:    "steps along a decaying sum of the gradients",
 	Source:     "Sutskever et al. 2013, section 2",
 	Parameters: []Default{{momentumShare, 0.9}},
-	start: func(c Config, n int) Optimizer {
-		return &momentum{decay: float32(c.Momentum), velocity: make([]float32, n)}
-	},
+	start:      func(c Config, n int) Optimizer { return &momentum{float32(c.Momentum), false, make([]float32, n)} },
 }
 
 var nesterovRule = Rule{
@@ -36,9 +32,7 @@ var nesterovRule = Rule{
 	Summary:    "momentum that looks ahead by one step",
 	Source:     "Sutskever et al. 2013, section 2",
 	Parameters: []Default{{momentumShare, 0.9}},
-	start: func(c Config, n int) Optimizer {
-		return &momentum{decay: float32(c.Momentum), nesterov: true, velocity: make([]float32, n)}
-	},
+	start:      func(c Config, n int) Optimizer { return &momentum{float32(c.Momentum), true, make([]float32, n)} },
 }
 
 // momentum: velocity = decay * velocity + grad; params -= rate * velocity, or
@@ -67,5 +61,3 @@ func (o *momentum) Step(params, grad []float32, learningRate float64) {
 }
 
 func (o *momentum) State() []NamedVector { return []NamedVector{{"velocity", o.velocity}} }
-
-func (o *momentum) Restore(state []NamedVector) error { return restore(o.State(), state) }

@@ -2,7 +2,7 @@
 // and the server to the pseudo-gradient of a round, and the schedules of their learning rates.
 //
 // A rule works on flat parameter vectors and does its arithmetic in float32, element by element in
-// one fixed order. Its state between steps is a list of named vectors (State, Restore), which a
+// one fixed order. Its state between steps is a list of named vectors ([Optimizer.State], [Restore]), which a
 // checkpoint stores with the model.
 //
 // On the server the gradient is minus the mean of the clients' updates (Reddi
@@ -28,10 +28,6 @@ type Optimizer interface {
 	// State returns the optimizer's state, in a fixed order; the vectors share
 	// its memory. A rule without state returns nil.
 	State() []NamedVector
-
-	// Restore copies the state of an optimizer with the same configuration and length. If it
-	// returns an error, it has changed nothing.
-	Restore(state []NamedVector) error
 }
 
 // NamedVector is one vector of an optimizer's state.
@@ -128,8 +124,10 @@ func checkSizes(params, grad []float32, want int) {
 	}
 }
 
-// restore copies vectors by name, after checking that all fit.
-func restore(into, from []NamedVector) error {
+// Restore copies the state of an optimizer with the same configuration and length, by the names of its vectors. If it
+// returns an error, it has changed nothing.
+func Restore(o Optimizer, from []NamedVector) error {
+	into := o.State()
 	if len(from) != len(into) {
 		return fmt.Errorf("optimizer state has %d vectors, want %d (%s)", len(from), len(into), names(into))
 	}

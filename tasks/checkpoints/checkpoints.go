@@ -490,7 +490,7 @@ func ReadOptimizer(ctx context.Context, t *tasks.Task, rule optimizers.Optimizer
 	for _, tensor := range file.Tensors {
 		state = append(state, optimizers.NamedVector{Name: tensor.Name, Values: tensor.Float32})
 	}
-	return tasks.Permanent(rule.Restore(state))
+	return tasks.Permanent(optimizers.Restore(rule, state))
 }
 
 // WriteOptimizer stores the rule's state beside the checkpoint, if it has any.
