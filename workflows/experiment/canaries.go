@@ -136,25 +136,48 @@ const designPath = "canaries.design"
 
 // takeDesign removes the design of audits' canaries from the block, and a block without other fields.
 func (d *decoder) takeDesign(e *Experiment) (design canaries.Design) {
-	if e.Canaries == nil || e.Canaries.Design == "" {
+	const block = "canaries"
+	if e.Canaries == nil {
 		return ""
 	}
 	design, e.Canaries.Design = e.Canaries.Design, ""
 	for path := range d.present {
-		if path != "canaries" && path != designPath && within(path, "canaries") {
+		if path != block && path != designPath && within(path, block) {
 			return design
 		}
 	}
 	e.Canaries = nil
+	if design == "" && d.sound(block) {
+		d.fail(d.present[block].at, block, "has no fields; expected user_probability and example_probability, insertions, or a design for the canaries of audit.one_run and audit.many_runs")
+	}
 	return design
 }
 
-// draws reports whether an audit draws canaries of a design.
-func (e *Experiment) draws(design canaries.Design) bool {
-	return slices.ContainsFunc(e.Audit.Requested(), func(m Method) bool {
-		_, v, ok := fieldAt(reflect.ValueOf(e), "audit."+m.Name+".design")
-		return ok && v.Interface() == any(design)
-	})
+// checkDrawn reports a design of which no audit draws canaries.
+func (d *decoder) checkDrawn(e *Experiment, design canaries.Design) {
+	if design == "" {
+		return
+	}
+	var overrides []string
+	for _, m := range e.Audit.Requested() {
+		path := "audit." + m.Name
+		_, v, ok := fieldAt(reflect.ValueOf(e), path+".design")
+		if ok && v.Interface() == any(design) {
+			return
+		}
+		for _, field := range []string{path + ".design", path + ".canaries_of"} {
+			if n := d.present[field]; ok && n != nil {
+				overrides = append(overrides, field+": "+n.text)
+				break
+			}
+		}
+	}
+	n := d.present[designPath]
+	if len(overrides) == 0 {
+		d.fail(n.at, designPath, "is %s, and no audit draws canaries of its own; expected audit.one_run or audit.many_runs, or no design", design)
+		return
+	}
+	d.fail(n.at, designPath, "is %s, overridden by %s; remove one of them", design, strings.Join(overrides, " and "))
 }
 
 // designedBy returns canaries.design for the path of an audit's design that follows from it.

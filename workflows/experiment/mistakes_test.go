@@ -117,3 +117,24 @@ func TestALargeGridIsRefusedBeforeItIsExpanded(t *testing.T) {
 		t.Errorf("400 cells do not pass a limit of 400: %v", err)
 	}
 }
+
+func TestAMistakeInTheDesignOfCanariesIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	const designs = "expected one of random, rare-words, own-word, learned, mislabelled"
+	empty := "x.yaml:4:11: canaries: has no fields; expected user_probability and example_probability, insertions, or a design for the canaries of audit.one_run and audit.many_runs"
+	for _, c := range []struct{ block, audit, set, want string }{
+		{"{design: own-word}", "{one_run: {canaries: 99}}", "canaries.design=xx", `--set canaries.design=xx: canaries.design: is "xx"; ` + designs},
+		{"{design: own-word}", "{one_run: {canaries: 99}}", "canaries.design=null", empty},
+		{"{design: null}", "{one_run: {canaries: 99}}", "seed=2", "x.yaml:4:20: canaries.design: has no value; " + designs + ", or leave the field out"},
+		{"{}", "{one_run: {canaries: 99}}", "seed=2", empty},
+		{"{desing: own-word}", "{one_run: {canaries: 99}}", "seed=2", "x.yaml:4:12: canaries.desing: unknown field; did you mean canaries.design?"},
+		{"{design: own-word}", "{one_run: {canaries: 99, design: random}}", "seed=2", "x.yaml:4:20: canaries.design: is own-word, overridden by audit.one_run.design: random; remove one of them"},
+		{"{design: own-word}", "{many_runs: {canaries_of: update}}", "training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5}", "x.yaml:4:20: canaries.design: is own-word, overridden by audit.many_runs.canaries_of: update; remove one of them"},
+		{"{design: own-word}", "{membership: {}}", "data.held_out_users.fraction=20%", "x.yaml:4:20: canaries.design: is own-word, and no audit draws canaries of its own; expected audit.one_run or audit.many_runs, or no design"},
+	} {
+		_, err := Parse("x.yaml", []byte(minimal+"canaries: "+c.block+"\naudit: "+c.audit+"\n"), Options{Sets: []string{c.set}})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("canaries: %s, audit: %s, --set %s:\n%v\nwant\n%s", c.block, c.audit, c.set, err, c.want)
+		}
+	}
+}

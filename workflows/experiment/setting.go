@@ -103,9 +103,7 @@ func (d *decoder) completeAudits(e *Experiment, design canaries.Design) {
 			c.Complete(s, given)
 		}
 	}
-	if design != "" && !e.draws(design) {
-		d.fail(d.present[designPath].at, designPath, "is %s, and no audit draws such canaries; expected audit.one_run or audit.many_runs with canaries of texts or images, and no other design of its own", design)
-	}
+	d.checkDrawn(e, design)
 }
 
 // audit checks each audit against the whole experiment.
