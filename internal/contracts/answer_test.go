@@ -1,9 +1,35 @@
 package contracts
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
+
+func TestAFieldOfTheWrongTypeIsNamedByTheTypesOfJSON(t *testing.T) {
+	t.Parallel()
+	type Claim struct {
+		Noise float64 `json:"noise_multiplier"`
+	}
+	for text, want := range map[string]string{
+		`{"noise_multiplier": "1.1"}`:        "noise_multiplier is a JSON string; expected a number",
+		`{"rounds": 1.5}`:                    "rounds is a JSON number 1.5; expected a whole number",
+		`{"parameters": [{"shape": "4x4"}]}`: "parameters.shape is a JSON string; expected a list",
+		`["noise_multiplier"]`:               "it is a JSON array; expected an object",
+		`{`:                                  "unexpected end of JSON input",
+	} {
+		var into struct {
+			Claim
+			Rounds     int `json:"rounds"`
+			Parameters []struct {
+				Shape []int `json:"shape"`
+			} `json:"parameters"`
+		}
+		if err := Mistyped(json.Unmarshal([]byte(text), &into)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
 
 // A line that is no answer breaks a rule, as one line of a message says.
 func FuzzLines(f *testing.F) {

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -58,13 +59,31 @@ func (c *Contract) Versions() []int {
 // Describes decodes the answer to describe; identity points to its identity.
 func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, identity *Identity) error {
 	if err := json.Unmarshal(result, into); err != nil {
-		return rule.Errorf("it describes itself by %s: %v", Quote(result), err)
+		return rule.Errorf("it describes itself by %s: %v", Quote(result), Mistyped(err))
 	}
 	want := c.Identity()
 	if identity.Contract != want.Contract || !slices.Contains(c.Versions(), identity.Version) {
 		return rule.Errorf("it speaks version %d of the contract %.100q; expected version %d of %q", identity.Version, identity.Contract, want.Version, want.Contract)
 	}
 	return nil
+}
+
+// Mistyped describes an error of json.Unmarshal by the types of JSON. It returns other errors as they are.
+func Mistyped(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	path := slices.DeleteFunc(strings.Split(wrong.Field, "."), func(name string) bool {
+		return name != strings.ToLower(name) // an embedded struct
+	})
+	return fmt.Errorf("%s is a JSON %s; expected %s", cmp.Or(strings.Join(path, "."), "it"), wrong.Value, cmp.Or(jsonTypes[wrong.Type.Kind()], "an object"))
+}
+
+// jsonTypes are the JSON types of fields that are no objects.
+var jsonTypes = map[reflect.Kind]string{
+	reflect.Bool: "true or false", reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Int64: "a whole number",
+	reflect.Slice: "a list", reflect.String: "a string", reflect.Uint64: "a whole number",
 }
 
 // Rule is a sentence of a contract by its number on the page, from 1. The zero Rule is no rule.

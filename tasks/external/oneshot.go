@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 
+	"coalmine/internal/contracts"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 )
@@ -63,7 +64,7 @@ func (x *training) checkOneShot() error {
 func (o *OneShot) parse(data []byte) (*Cosines, error) {
 	c := new(Cosines)
 	if err := json.Unmarshal(data, c); err != nil {
-		return nil, TellsOfCanaries.Errorf("its %s is no JSON object of numbers: %v", oneShotFile, err)
+		return nil, TellsOfCanaries.Errorf("its %s is no JSON object of numbers: %v", oneShotFile, contracts.Mistyped(err))
 	}
 	if least := max(empirical.MinDimension, o.Canaries*empirical.MinPerCanary); c.Dimension < least {
 		return nil, TellsOfCanaries.Errorf("its %s has the dimension %d; expected at least %d for %d canaries, which hide each other else", oneShotFile, c.Dimension, least, o.Canaries)

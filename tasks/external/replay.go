@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/contracts"
 	"coalmine/privacy"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -108,7 +109,7 @@ func (x *training) checkReplay(r *Result) error {
 func (r *Replay) parse(said, file []byte) (*Replayed, error) {
 	v := new(Replayed)
 	if err := json.Unmarshal(said, v); err != nil {
-		return nil, TellsOfReplays.Errorf("its %s is no JSON object as the contract has it: %v", replayFile, err)
+		return nil, TellsOfReplays.Errorf("its %s is no JSON object as the contract has it: %v", replayFile, contracts.Mistyped(err))
 	}
 	if err := v.check(r.Repeats); err != nil {
 		return nil, TellsOfReplays.Errorf("its %s: %v", replayFile, err)
@@ -130,16 +131,14 @@ func (r *Replay) parse(said, file []byte) (*Replayed, error) {
 
 // check returns an error for an impossible claim.
 func (c *ReplayClaim) check() error {
-	recipe := c.Recipe()
 	switch {
-	case recipe.Validate() != nil:
-		return recipe.Validate()
 	case !slices.Contains([]privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}, c.Sampling):
 		return fmt.Errorf("sampling is %q; expected %s, %s or %s", c.Sampling, privacy.Poisson, privacy.FixedSize, privacy.Shuffled)
 	case c.NoiseMultiplier == 0:
 		return errors.New("noise_multiplier is 0; expected the one that epsilon is computed for")
 	}
-	return nil
+	recipe := c.Recipe()
+	return recipe.Validate()
 }
 
 func (v *Replayed) check(repeats int) error {

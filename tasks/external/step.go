@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -292,7 +293,7 @@ func (x *trial) steps(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.conforms(ctx, x.params.Seed), s.Close())
+	return cmp.Or(s.conforms(ctx, x.params.Seed), s.Close()) // the first error decides
 }
 
 // withoutStep says how audit.neighbours replays a training that names no step.

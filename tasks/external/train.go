@@ -318,7 +318,7 @@ func (x *training) result() (*Result, []childprocess.File, error) {
 	}
 	r := new(Result)
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, nil, WholeResult.Errorf("its %s is no JSON object of texts: %v", resultFile, err)
+		return nil, nil, WholeResult.Errorf("its %s is no JSON object of texts: %v", resultFile, contracts.Mistyped(err))
 	}
 	for field, text := range map[string]string{"model": r.Model, "score": r.Score, "initial_score": r.Initial, "step": r.Step} {
 		if len(text) > maxText {

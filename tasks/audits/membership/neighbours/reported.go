@@ -38,7 +38,7 @@ func runReport(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 	if !p.Train.Deterministic {
 		t.DeclareNondeterministic()
 	}
-	return external.CommandError(ctx, errors.Join(runStepped(ctx, t, p, stepper), stepper.Close()))
+	return external.CommandError(ctx, cmp.Or(runStepped(ctx, t, p, stepper), stepper.Close())) // the first error decides
 }
 
 func runReplayed(ctx context.Context, t *tasks.Task, p *ReportParams) error {

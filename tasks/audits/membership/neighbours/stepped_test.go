@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -27,8 +28,8 @@ import (
 )
 
 // serve is the argument by which the test's program steps in place of testing: with the JSON of a Program. With
-// seedless after it, steps ignore the seed.
-const serve, seedless = "serve-step", "seedless"
+// seedless after it, steps ignore the seed, and with unbounded they release NaN.
+const serve, seedless, unbounded = "serve-step", "seedless", "unbounded"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == serve {
@@ -102,7 +103,11 @@ func answer(p *replaytest.Program, r *request) (any, error) {
 		r.Seed = 1
 	}
 	release := p.Take(r.Round, r.Seed, params, r.Batch, append(r.Without, -1)[0], r.Clip, r.Noise)
-	return struct{}{}, write(p, r.Into, func(i int) float32 { return release[i] * float32(r.Clip) })
+	scale := float32(r.Clip)
+	if slices.Contains(os.Args, unbounded) {
+		scale = float32(math.NaN())
+	}
+	return struct{}{}, write(p, r.Into, func(i int) float32 { return release[i] * scale })
 }
 
 func describe(p *replaytest.Program) any {
@@ -215,6 +220,14 @@ func TestStepsThatBreakTheContractAreRefused(t *testing.T) {
 	p.NoiseMultiplier = 0
 	if _, err := stepsOf(t, p, 20); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "noise_multiplier is 0") {
 		t.Errorf("got %v, want one about the noise multiplier", err)
+	}
+	if _, err := stepsOf(t, replaytest.Planted(replaytest.None), 20, unbounded); !tasks.IsPermanent(err) || strings.Count(err.Error(), "expected finite numbers") != 1 {
+		t.Errorf("got %v, want one about NaN, once", err)
+	}
+	p = replaytest.Planted(replaytest.None)
+	p.Sampling = "Poisson"
+	if _, err := stepsOf(t, p, 20); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `sampling is "Poisson"; expected poisson, fixed-size or shuffled`) {
+		t.Errorf("got %v, want one about the sampling", err)
 	}
 	if _, err := stepsOf(t, replaytest.Planted(replaytest.None), 20, seedless); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "has the same noise by another seed (rule 17") {
 		t.Errorf("got %v, want one about the noise of another seed", err)
