@@ -18,6 +18,8 @@ type Statement struct {
 	// Limit is the field of audit.fail_if that limits the same number. It may be empty.
 	Limit string
 	Leak  Leak
+	// Chance is the maximum probability of a find by chance; 0 stands for Significance.
+	Chance float64
 	// Sizes are the numbers that power depends on, at least one.
 	Sizes []Size
 	// None is the reason why there is no find, however large the leak; empty if there may be one.

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -15,8 +16,9 @@ type Undetected struct {
 	Statement string `json:"statement"`
 	// Sizes are the sizes of the audit, such as "8 canaries".
 	Sizes []string `json:"sizes"`
-	// Find describes a finding. By chance it has a probability of at most audits.Significance.
-	Find string `json:"find"`
+	// Find describes a finding. By chance it has a probability of at most chance.
+	Find   string `json:"find"`
+	chance float64
 	// Leak describes the model of the leak, Size is its size.
 	Leak string  `json:"leak"`
 	Size float64 `json:"size"`
@@ -31,7 +33,7 @@ func (u Undetected) String() string {
 		return fmt.Sprintf("%s has found nothing, and could find nothing however large the leak: %s", u.Statement, u.None)
 	}
 	return fmt.Sprintf("%s has found nothing (a find, by chance in at most %g%%: %s); with %s its power is %s if %s %g",
-		u.Statement, 100*audits.Significance, u.Find, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
+		u.Statement, 100*cmp.Or(u.chance, audits.Significance), u.Find, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
 }
 
 // undetected lists the statements of a finished cell without a finding; outcomes are ordered like the
@@ -57,7 +59,7 @@ func (r *Results) addPowers() {
 				power = s.PowerAt(s.Numbers(), s.Leak.Default)
 				powers[key] = power
 			}
-			u := Undetected{Statement: s.String(), Find: s.Finds, Leak: s.Leak.Means, Size: s.Leak.Default, Power: power, None: s.None}
+			u := Undetected{Statement: s.String(), Find: s.Finds, chance: s.Chance, Leak: s.Leak.Means, Size: s.Leak.Default, Power: power, None: s.None}
 			for _, size := range s.Sizes {
 				u.Sizes = append(u.Sizes, readable.Count(size.N, size.Unit))
 			}

@@ -42,3 +42,11 @@ model: {embedding: 8, units: 8}
 		}
 	}
 }
+
+func TestANoteNamesTheFalseAlarmsOfItsFind(t *testing.T) {
+	t.Parallel()
+	u := Undetected{Statement: "neighbours", Find: "the claim is refuted by the noise", chance: 1e-4}
+	if want := "(a find, by chance in at most 0.01%: the claim is refuted by the noise)"; !strings.Contains(u.String(), want) {
+		t.Errorf("%s, want %q in it", u, want)
+	}
+}

@@ -2,6 +2,8 @@ package neighbours
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
@@ -177,30 +179,66 @@ func (v *Outcome) Note(*audits.Cell) string {
 	if !v.Refuted {
 		return text + fmt.Sprintf("; %d tests do not refute the claim (%s over all), which does not show that it holds", len(v.Tests), audits.PText(v.P))
 	}
-	return text + fmt.Sprintf("; the training CANNOT BE AS PRIVATE AS CLAIMED: refuted by the test %q (%s over all %d, false alarms %g)", v.By, audits.PText(v.P), len(v.Tests), v.FalseAlarm)
+	return text + fmt.Sprintf("; the training CANNOT BE AS PRIVATE AS CLAIMED: refuted by the test %q (%s over all %d, false alarms %g)%s", v.By, audits.PText(v.P), len(v.Tests), v.FalseAlarm, v.scaled())
 }
+
+// scaled is a hint at a claim with a wrong divisor or clip norm, which scales the noise and the move alike.
+// v.Noise is already divided by a move of more than the claimed one.
+func (v *Outcome) scaled() string {
+	scale := v.Sensitivity / v.ClaimedSensitivity
+	expected := v.Claimed * min(1, scale)
+	if math.Abs(scale-1) < scaleTolerance || expected < v.Noise.Low || expected > v.Noise.High {
+		return ""
+	}
+	return fmt.Sprintf("; noise and move are both %.3g times the claimed, as if the divisor or the clip norm of the claim were wrong: check them first", scale)
+}
+
+// scaleTolerance is the relative difference of a move from the claimed one by which a divisor or a clip norm is
+// taken for wrong.
+const scaleTolerance = 0.01
 
 // power returns the power of the replay if the noise of a step is a share of the claimed noise, by the test
 // of all noise together, and for a limit also by the interval of all noise.
-func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
-	if s.Trained == 0 || s.External != nil {
+func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
+	parameters := s.Trained
+	if s.External != nil {
+		parameters = v.elements()
+	}
+	if parameters == 0 {
 		return nil
 	}
 	repeats := f.Neighbours.Repeats
-	return []audits.Statement{{
+	found := audits.Statement{
 		Finds:   "the claim is refuted by the noise",
 		Limit:   "neighbours_epsilon",
+		Chance:  f.Neighbours.FalseAlarm.Float64(),
 		Leak:    audits.Leak{Name: "f", Means: "the noise is the claimed noise times", Default: 0.99, Min: 1e-3, Max: 1},
 		Sizes:   []audits.Size{audits.FieldSize(path+".repeats", "round", repeats)},
 		Nothing: audits.From(func(v *Outcome) bool { return !v.Refuted }),
 		Power: func(q audits.Question) float64 {
-			columns, part := min(s.Trained, max(1, maxValues/q.Sizes[0])), 0.0
+			columns, part := min(parameters, max(1, maxValues/q.Sizes[0])), 0.0
 			if q.Limit != nil {
 				part = partOf(s, *q.Limit)
 			}
 			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MaxTests, intervals(s), part)
 		},
-	}}
+	}
+	if s.External != nil {
+		found.Of = []any{f, parameters}
+	}
+	return []audits.Statement{found}
+}
+
+// elements is the number of elements of noise in a round, which of a program only its replay tells; 0 before.
+func (v *Outcome) elements() int {
+	if v == nil {
+		return 0
+	}
+	i := slices.IndexFunc(v.Tests, func(t replay.Test) bool { return t.Name == replay.NoiseTest })
+	if i < 0 {
+		return 0
+	}
+	return v.Tests[i].Freedom / v.Repeats
 }
 
 // intervals returns the number of intervals of a replay: of all noise, of each tensor and of the count of an

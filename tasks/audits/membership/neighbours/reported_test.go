@@ -2,10 +2,13 @@ package neighbours
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/storage/safetensors"
@@ -60,6 +63,40 @@ func TestReplaysOfOthersAreTested(t *testing.T) {
 		must.Do(t, json.Unmarshal(n.Blob(OutcomeBlob), &v))
 		if v.Refuted != (by != "") || v.Refuted && v.By != by || v.Sensitivity != 1 || v.Unit != "record" || !v.Reported {
 			t.Errorf("noise of deviation %g: %+v", deviation, v)
+		}
+	}
+}
+
+// A program's number of parameters is known after its replay, and the power of the noise's test by it.
+func TestTheReplayOfAProgramHasAPower(t *testing.T) {
+	t.Parallel()
+	f, s := &Fields{Neighbours: &Block{Repeats: 60, FalseAlarm: must.Get(numbers.ParseProbability("0.01%"))(t)}}, &audits.Setting{External: &external.ModelParams{}}
+	if before := power(f, s, nil); before != nil {
+		t.Errorf("before the replay: %+v", before)
+	}
+	v := &Outcome{Repeats: 60, Finding: replay.Finding{Tests: []replay.Test{{Name: replay.NoiseTest, Freedom: 60 * 500}}}}
+	after := power(f, s, v)
+	if len(after) != 1 || after[0].Chance != 1e-4 {
+		t.Fatalf("after the replay: %+v", after)
+	}
+	// By scipy: chi2.cdf(chi2.ppf(1e-4 / 17, 30000) / 0.98**2, 30000).
+	if got := after[0].Power(audits.Question{Sizes: []int{60}, Leak: 0.98}); math.Abs(got-0.7056755626) > 1e-6 {
+		t.Errorf("power %v", got)
+	}
+}
+
+// A divisor of 16 in place of 1 scales the noise and the move alike; noise that lacks more than the move does not.
+func TestANoteDoubtsTheDivisorOfAClaim(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sensitivity, noise float64
+		doubts             bool
+	}{{1. / 16, 1. / 16, true}, {16, 1, true}, {1, 1. / 16, false}, {1. / 16, 1. / 256, false}, {2, 0.5, false}} {
+		v := &Outcome{Claimed: 1, ClaimedSensitivity: 1, Finding: replay.Finding{
+			Sensitivity: c.sensitivity, Refuted: true, Noise: replay.Multiplier{Measured: c.noise, Low: 0.99 * c.noise, High: 1.01 * c.noise},
+		}}
+		if doubts := strings.Contains(v.Note(nil), "as if the divisor or the clip norm of the claim were wrong"); doubts != c.doubts {
+			t.Errorf("a move of %g and noise of %g: %s", c.sensitivity, c.noise, v.Note(nil))
 		}
 	}
 }
