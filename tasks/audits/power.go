@@ -22,6 +22,8 @@ type Statement struct {
 	Chance float64
 	// Sizes are the numbers that power depends on, at least one.
 	Sizes []Size
+	// Largest returns the largest number that the limit may judge, however large the leak; nil if it is unknown.
+	Largest func() float64
 	// None is the reason why there is no find, however large the leak; empty if there may be one.
 	None string
 	// Power is the probability of a find.

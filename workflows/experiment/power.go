@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/datasets/faults"
@@ -191,10 +192,14 @@ func (s *Statement) addSeeds(seeds int) {
 	}
 }
 
-// powerWarnings lists audits that cannot find anything.
+// powerWarnings lists audits that cannot find anything, and limits that they cannot exceed.
 func (c *Cell) powerWarnings() (warnings []string) {
-	for _, s := range c.Statements(nil) {
-		if s.None != "" {
+	for _, s := range c.gated(c.Statements(nil)) {
+		switch {
+		case s.Allowed != nil && s.Largest != nil && *s.Allowed >= s.Largest():
+			warnings = append(warnings, fmt.Sprintf("audit.fail_if.%s: %g cannot fail (%s): with %s the number is at most %.3g; lower the limit, or use more",
+				s.Gate, *s.Allowed, c.Label, readable.Count(s.Sizes[0].N, s.Sizes[0].Unit), s.Largest()))
+		case s.Allowed == nil && s.None != "":
 			warnings = append(warnings, fmt.Sprintf("audit.%s has too few for any statement (%s): %s", &s, c.Label, s.None))
 		}
 	}

@@ -40,6 +40,21 @@ func TestTooFewForAStatementIsAWarning(t *testing.T) {
 	}
 }
 
+// By scipy, of 31 trainings with 9 heads: log((0.025 ** (1 / 9) - 1e-5) / (1 - 0.025 ** (1 / 22))) = 1.458, the most
+// for any number of heads. 10 right guesses prove log(p / (1 - p)) = 1.052 with p = 0.05 ** (1 / 10).
+func TestALimitThatNoResultExceedsIsAWarning(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[string]string{
+		"many_runs_epsilon_lower: 1.4": "", "many_runs_epsilon_lower: 1.5": "audit.fail_if.many_runs_epsilon_lower: 1.5 cannot fail (by-user, DP-FedAvg, b=50): with 62 trainings the number is at most 1.46",
+		"epsilon_lower: 1": "", "epsilon_lower: 1.1": "audit.fail_if.epsilon_lower: 1.1 cannot fail (by-user, DP-FedAvg, b=50): with 40 canaries the number is at most 1.05",
+	} {
+		spec := parse(t, minimal, "training.privacy={clip: 0.1, noise_multiplier: 1, delta: 1e-5}", "audit={one_run: {canaries: 40}, many_runs: {runs: 62}, fail_if: {"+limit+"}}")
+		if got := strings.Join(spec.Cells[0].Warnings(), "\n"); strings.Contains(got, "cannot fail") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: warnings %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // The replay of a larger model looks at more elements of the noise, and so has more power; the fields of the audit and
 // its sizes are equal.
 func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {

@@ -198,7 +198,7 @@ func (v *Outcome) Note(c *audits.Cell) string {
 		kind = "without"
 	}
 	note := fmt.Sprintf("many-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): of %d trainings that prove, %d of %d %s the canary "+
-		"are recognized, and %d of %d others; perfect recognition would certify %s", privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence,
+		"are recognized, and %d of %d others are mistaken for such; perfect recognition would certify %s", privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence,
 		v.Neighbouring, v.Unit, v.Score, v.Rates.Of+v.Rates.Others, v.Rates.Right, v.Rates.Of, kind, v.Rates.Wrong, v.Rates.Others, privacy.Epsilon(v.EpsilonLargest))
 	if proved := c.Privacy; proved != nil && v.EpsilonLower > float64(proved.EpsilonProved) {
 		note += onerun.AboveProved(proved)
@@ -246,6 +246,7 @@ func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
 	o, confidence := f.ManyRuns, f.ManyRuns.Confidence.Float64()
 	bound := o.statement("the lower bound is above 0", func(r empirical.Rates) float64 { return r.Epsilon(o.Delta, confidence) })
 	bound.Limit = "many_runs_epsilon_lower"
+	bound.Largest = func() float64 { return o.largest(confidence) }
 	bound.Nothing = audits.From(func(v *Outcome) bool { return v.EpsilonAtLeast() == 0 })
 	byCurve := o.statement("the lower bound by the trade-off curve is above 0", func(r empirical.Rates) float64 { return r.Shift(confidence) })
 	byCurve.Name = "trade_off"
@@ -275,6 +276,15 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 		x.None = fmt.Sprintf("were all coins of the %d trainings that prove told, %d with the canary and %d without, the bound would be 0", half, perfect.Of, perfect.Others)
 	}
 	return x
+}
+
+// largest is the bound of a rule that tells all coins, for the number of heads with the largest.
+func (o *Block) largest(confidence float64) (largest float64) {
+	half := o.Runs / 2
+	for heads := 1; heads < half; heads++ {
+		largest = max(largest, empirical.Rates{Of: heads, Others: half - heads}.Perfect().Epsilon(o.Delta, confidence))
+	}
+	return largest
 }
 
 func drawn(n int, shift float64, rng *rand.Rand) []empirical.Run {

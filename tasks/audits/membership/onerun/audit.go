@@ -226,13 +226,21 @@ func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 // checkPower rejects an audit whose bound is 0 even if all guesses are right.
 func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 	k := o.Guesses.KPlus + o.Guesses.KMinus
-	confidence := each(o.Confidence.Float64(), len(o.Guesses.choices()))
-	best, err := empirical.LowerBound(empirical.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, confidence)
-	if err != nil || best.Epsilon > 0 {
+	if o.largest() > 0 {
 		return
 	}
 	fail(append(guesses, path+".confidence", path+".delta"),
 		"are %d, and were all of them right, no epsilon above 0 would be certified with %s confidence at delta %g; make more guesses, or use more canaries", k, o.Confidence, o.Delta)
+}
+
+// largest is the bound if all guesses are right, without the trade-off curve.
+func (o *Block) largest() float64 {
+	k := o.Guesses.KPlus + o.Guesses.KMinus
+	best, err := empirical.LowerBound(empirical.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, each(o.Confidence.Float64(), len(o.Guesses.choices())))
+	if err != nil {
+		return math.Inf(1)
+	}
+	return best.Epsilon
 }
 
 func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
@@ -242,11 +250,31 @@ func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) 
 }
 
 func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
+	warnings := f.OneRun.powerless(s, d)
 	share := float64(f.OneRun.Canaries) / 2 / float64(d.Users)
 	if share <= audits.MaxReplaced || s.Training.Central {
+		return warnings
+	}
+	return append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %s of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", readable.Share(share), d.Label, 100*audits.MaxReplaced))
+}
+
+// powerless warns of a bound that cannot contradict the proved epsilon. By the trade-off curve, a bound may be
+// larger, and it is known after the training.
+func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
+	largest, recipe := o.largest(), s.Training.Recipe
+	if o.TradeOff || s.External != nil || recipe.NoiseMultiplier == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.one_run replaces the data of about %s of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", readable.Share(share), d.Label, 100*audits.MaxReplaced)}
+	recipe.Population, recipe.LossDistribution = d.Users, false
+	if s.Training.Central {
+		recipe.Population = d.Examples
+	}
+	proved, err := privacy.Account(recipe)
+	if err != nil || largest >= float64(proved.EpsilonProved) {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.one_run is powerless against the proved epsilon of %s (%s): with %d right guesses of %d the bound is %s; use more canaries or guesses, or trade_off: true",
+		proved.EpsilonProved, d.Label, o.Guesses.KPlus+o.Guesses.KMinus, o.Guesses.KPlus+o.Guesses.KMinus, privacy.Epsilon(largest))}
 }
 
 // space is the space of the canaries: at the byte level over the alphabet of the other canaries, of

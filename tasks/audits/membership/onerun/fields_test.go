@@ -40,3 +40,19 @@ func TestManyCoinsGiveAWarning(t *testing.T) {
 		}
 	}
 }
+
+// 8 right guesses of each kind prove log(p / (1 - p)) = 1.582 with p = 0.05 ** (1 / 16), which a claim above cannot contradict.
+// The claims are those of coalmine account --population 392000 --cohort 50 --rounds 100 --delta 1e-5 --sampling shuffled.
+func TestAnAuditThatCannotContradictTheClaimGivesAWarning(t *testing.T) {
+	t.Parallel()
+	for sets, want := range map[string]string{
+		"training.privacy.noise_multiplier=2": "audit.one_run is powerless against the proved epsilon of 4.38", "training.privacy.noise_multiplier=6": "",
+		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true": "", "training.privacy.noise_multiplier=0": "",
+	} {
+		sets := append(strings.Fields(sets), "training.sampling=shuffled", "training.privacy.clip=1", "training.privacy.delta=1e-5")
+		spec := must.Get(resolved(t, 392_000, sets...))(t)
+		if got := strings.Join(spec.Cells[0].Warnings(), "\n"); strings.Contains(got, "powerless") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", sets, got, want)
+		}
+	}
+}

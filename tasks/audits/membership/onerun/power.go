@@ -21,6 +21,7 @@ func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 	bound := o.statement(simulation, "the lower bound is above 0", "epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
 		return func(of empirical.Outcome) bool { return empirical.PValue(of, limit, o.Delta) <= level }
 	})
+	bound.Largest = o.largest
 	bound.Nothing = audits.From(func(v *Outcome) bool { return v.EpsilonAtLeast() == 0 })
 	if !o.TradeOff {
 		return []audits.Statement{bound}
