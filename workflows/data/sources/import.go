@@ -241,8 +241,13 @@ func (s Served) uploaded(ctx context.Context, name, digest, sort string) (*Sourc
 	if !there {
 		return nil, fault(name, "is %s with the digest %s, which has not been uploaded: submit the experiment by coalmine submit", sort, d.Short())
 	}
-	open := func(ctx context.Context) (io.ReadCloser, error) { return s.Archive.OpenSource(ctx, d) }
-	return &Source{Name: name, Files: []*File{{Name: name, Digest: d, Open: open}}}, nil
+	return &Source{Name: name, Files: []*File{storedFile(s.Archive, name, d)}}, nil
+}
+
+// storedFile returns a file in a store.
+func storedFile(archive *storage.Archive, name string, d storage.Digest) *File {
+	open := func(ctx context.Context) (io.ReadCloser, error) { return archive.OpenSource(ctx, d) }
+	return &File{Name: name, Digest: d, Open: open}
 }
 
 // Pack packs code with a finder, if it can.
@@ -312,10 +317,7 @@ func (l Library) Find(ctx context.Context, name string) (*Source, error) {
 	}
 	source := &Source{Name: shown}
 	for i, d := range e.Files {
-		f := &File{
-			Name: fmt.Sprintf("%s, file %d", shown, i+1), Digest: d,
-			Open: func(ctx context.Context) (io.ReadCloser, error) { return l.Archive.OpenSource(ctx, d) },
-		}
+		f := storedFile(l.Archive, fmt.Sprintf("%s, file %d", shown, i+1), d)
 		if i < len(e.Splits) {
 			f.Split = e.Splits[i]
 		}

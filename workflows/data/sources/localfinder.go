@@ -139,7 +139,11 @@ func findDirectory(system fs.FS, name, shown string) (*Source, error) {
 	if err != nil || texts != nil {
 		return texts, err
 	}
-	src, err := findFiles(system, name, shown, files, inner)
+	src, err := newSource(shown, files, inner, func(split string) (string, []*File, []string, error) {
+		below := filepath.Join(shown, split)
+		found, deeper, err := listIn(system, path.Join(name, split), below)
+		return below, found, deeper, err
+	})
 	if fault, ok := errors.AsType[*source.Error](err); ok {
 		return nil, &source.Error{File: fault.File, Err: fmt.Errorf("%w%s", fault.Err, hint)}
 	}
@@ -147,31 +151,6 @@ func findDirectory(system fs.FS, name, shown string) (*Source, error) {
 		src.hint = hint
 	}
 	return src, err
-}
-
-// findFiles finds the data files of a directory with the given files and inner directories: it
-// may be divided into splits.
-func findFiles(system fs.FS, name, shown string, files []*File, inner []string) (*Source, error) {
-	switch {
-	case len(inner) == 0:
-		return newDirectory(shown, files)
-	case len(files) > 0:
-		return nil, subdirectory(shown, inner[0])
-	}
-	for _, split := range inner {
-		found, deeper, err := listIn(system, path.Join(name, split), filepath.Join(shown, split))
-		if err != nil {
-			return nil, err
-		}
-		if len(deeper) > 0 {
-			return nil, subdirectory(filepath.Join(shown, split), deeper[0])
-		}
-		for _, f := range found {
-			f.Split = split
-		}
-		files = append(files, found...)
-	}
-	return newDivided(shown, files)
 }
 
 // listIn lists the data files of a directory, and its subdirectories.

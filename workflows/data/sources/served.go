@@ -36,8 +36,7 @@ func (s Served) Find(ctx context.Context, name, digest string) (*Source, error) 
 			return nil, err
 		}
 		if there {
-			open := func(ctx context.Context) (io.ReadCloser, error) { return s.Archive.OpenSource(ctx, d) }
-			return &Source{Name: name, Files: []*File{{Name: name, Open: open}}}, nil
+			return &Source{Name: name, Files: []*File{storedFile(s.Archive, name, d)}}, nil
 		}
 	}
 	return s.Allowed.Find(ctx, name, digest)
@@ -207,28 +206,14 @@ func databaseParts(key string) []string {
 
 func listS3(ctx context.Context, bucket *s3.Bucket, prefix string) (*Source, error) {
 	files, inner, err := listBelow(ctx, bucket, prefix)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(inner) == 0:
-		return newDirectory(bucket.URL(prefix), files)
-	case len(files) > 0:
-		return nil, subdirectory(bucket.URL(prefix), inner[0])
 	}
-	for _, split := range inner {
-		found, deeper, err := listBelow(ctx, bucket, prefix+split+"/")
-		if err != nil {
-			return nil, err
-		}
-		if len(deeper) > 0 {
-			return nil, subdirectory(bucket.URL(prefix+split+"/"), deeper[0])
-		}
-		for _, f := range found {
-			f.Split = split
-		}
-		files = append(files, found...)
-	}
-	return newDivided(bucket.URL(prefix), files)
+	return newSource(bucket.URL(prefix), files, inner, func(split string) (string, []*File, []string, error) {
+		below := prefix + split + "/"
+		found, deeper, err := listBelow(ctx, bucket, below)
+		return bucket.URL(below), found, deeper, err
+	})
 }
 
 // listBelow lists the data objects and the prefixes directly below a prefix.

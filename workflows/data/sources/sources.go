@@ -20,7 +20,6 @@
 package sources
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -53,8 +52,7 @@ type Text []byte
 
 // Find implements Finder.
 func (t Text) Find(_ context.Context, name, _ string) (*Source, error) {
-	open := func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(t)), nil }
-	return &Source{Name: name, Files: []*File{{Name: name, Open: open}}}, nil
+	return InMemory(name, t), nil
 }
 
 // Source is a list of files that are read one after another.
@@ -152,11 +150,29 @@ func newDirectory(name string, files []*File) (*Source, error) {
 // splitName matches the file names of a split in Hugging Face's datasets: train-00000-of-00004.parquet.
 var splitName = regexp.MustCompile(`^([a-z][a-z0-9_]*)-[0-9]{5}-of-[0-9]{5}\.`)
 
-// newDivided makes a source of the files of some subdirectories, sorted by name.
-func newDivided(name string, files []*File) (*Source, error) {
+// newSource makes a source of the files of a directory or, if it has only inner directories, of
+// theirs: each is a split. list returns the name of an inner directory for messages, its files and its
+// own inner directories.
+func newSource(name string, files []*File, inner []string, list func(split string) (string, []*File, []string, error)) (*Source, error) {
+	if len(files) > 0 && len(inner) > 0 {
+		return nil, subdirectory(name, inner[0])
+	}
+	for _, split := range inner {
+		below, found, deeper, err := list(split)
+		if err != nil {
+			return nil, err
+		}
+		if len(deeper) > 0 {
+			return nil, subdirectory(below, deeper[0])
+		}
+		for _, f := range found {
+			f.Split = split
+		}
+		files = append(files, found...)
+	}
 	s, err := newDirectory(name, files)
 	if err == nil {
-		s.divided = true
+		s.divided = len(inner) > 0
 	}
 	return s, err
 }
