@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"coalmine/internal/lists"
 )
 
 const (
@@ -43,11 +45,7 @@ func ReadNPYFloats(file []byte, n int) ([]float32, error) {
 }
 
 func header(kind string, shape []int) []byte {
-	sizes := make([]string, len(shape))
-	for i, n := range shape {
-		sizes[i] = strconv.Itoa(n)
-	}
-	tuple := strings.Join(sizes, ", ")
+	tuple := strings.Join(lists.Map(shape, strconv.Itoa), ", ")
 	if len(shape) == 1 {
 		tuple += ","
 	}

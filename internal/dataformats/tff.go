@@ -25,6 +25,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"modernc.org/sqlite" // the driver "sqlite", in pure Go
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"coalmine/internal/lists"
 )
 
 // TFFRow is an example of a client.
@@ -62,7 +64,7 @@ func tffEach(ctx context.Context, path string, splits []string, yield func(TFFRo
 	}
 	// The plus disables an index of splits, if there is one: rows come in order without sorting.
 	query := "SELECT rowid, split_name, client_id, serialized_example_proto FROM examples WHERE +split_name IN (?" + strings.Repeat(", ?", len(splits)-1) + ") ORDER BY rowid"
-	rows, err := database.QueryContext(ctx, query, anys(splits)...)
+	rows, err := database.QueryContext(ctx, query, lists.Map(splits, func(split string) any { return split })...)
 	if err != nil {
 		return notTFF(ctx, database, err)
 	}
@@ -79,14 +81,6 @@ func tffEach(ctx context.Context, path string, splits []string, yield func(TFFRo
 		}
 	}
 	return rows.Err()
-}
-
-func anys(texts []string) []any {
-	all := make([]any, len(texts))
-	for i, text := range texts {
-		all[i] = text
-	}
-	return all
 }
 
 // open opens a database that no process writes to.
@@ -188,15 +182,7 @@ type TFFNotFoundError struct {
 }
 
 func (e *TFFNotFoundError) Error() string {
-	return fmt.Sprintf("there is no split %q; expected one of %s", e.Split, quoted(e.Splits))
-}
-
-func quoted(names []string) string {
-	var list []string
-	for _, name := range names {
-		list = append(list, strconv.Quote(name))
-	}
-	return strings.Join(list, ", ")
+	return fmt.Sprintf("there is no split %q; expected one of %s", e.Split, strings.Join(lists.Map(e.Splits, strconv.Quote), ", "))
 }
 
 // checkSQLite refuses files that are not databases before the driver opens them.
@@ -298,32 +284,32 @@ func (f TFFFeature) Texts() (values []string, err error) {
 }
 
 // Floats returns the values of a feature of numbers, packed or not.
-func (f TFFFeature) Floats() (values []float32, err error) {
-	err = eachMessage(f, 2, func(list []byte) error {
-		return eachField(list, 1, func(kind protowire.Type, data []byte) error {
-			for len(data) > 0 && (kind == protowire.BytesType || kind == protowire.Fixed32Type) {
-				bits, n := protowire.ConsumeFixed32(data)
-				if n < 0 {
-					return protowire.ParseError(n)
-				}
-				values, data = append(values, math.Float32frombits(bits)), data[n:]
-			}
-			return nil
-		})
+func (f TFFFeature) Floats() ([]float32, error) {
+	return numbers(f, 2, protowire.Fixed32Type, func(data []byte) (float32, int) {
+		bits, n := protowire.ConsumeFixed32(data)
+		return math.Float32frombits(bits), n
 	})
-	return values, err
 }
 
 // Ints returns the values of a feature of integers, packed or not.
-func (f TFFFeature) Ints() (values []int64, err error) {
-	err = eachMessage(f, 3, func(list []byte) error {
+func (f TFFFeature) Ints() ([]int64, error) {
+	return numbers(f, 3, protowire.VarintType, func(data []byte) (int64, int) {
+		value, n := protowire.ConsumeVarint(data)
+		return int64(value), n
+	})
+}
+
+// numbers returns the values of a list, a field of a feature. consume reads one, of the wire type if they
+// are not packed, and returns its length.
+func numbers[T any](f TFFFeature, list protowire.Number, wire protowire.Type, consume func([]byte) (T, int)) (values []T, err error) {
+	err = eachMessage(f, list, func(list []byte) error {
 		return eachField(list, 1, func(kind protowire.Type, data []byte) error {
-			for len(data) > 0 && (kind == protowire.BytesType || kind == protowire.VarintType) {
-				value, n := protowire.ConsumeVarint(data)
+			for len(data) > 0 && (kind == protowire.BytesType || kind == wire) {
+				value, n := consume(data)
 				if n < 0 {
 					return protowire.ParseError(n)
 				}
-				values, data = append(values, int64(value)), data[n:]
+				values, data = append(values, value), data[n:]
 			}
 			return nil
 		})
