@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/models/vision"
@@ -285,11 +286,7 @@ func ReadScorer(ctx context.Context, t *tasks.Task, input string) (*models.Score
 
 // Write stores the parameters as the task's checkpoint.
 func Write(ctx context.Context, t *tasks.Task, network models.Network, params []float32) error {
-	data, err := Encode(network, params, nil)
-	if err != nil {
-		return err
-	}
-	return t.Put(ctx, tasks.ModelBlob, data)
+	return (&Model{Network: network}).Write(ctx, t, params)
 }
 
 // Write stores the parameters of a training that goes on from the model as the task's checkpoint. If
@@ -326,11 +323,9 @@ func encode(network models.Network, params []float32, stored []models.Tensor, ad
 	}
 	metadata := map[string]string{configField: string(config)}
 	maps.Copy(metadata, added)
-	var tensors []safetensors.Tensor
-	for _, t := range stored {
-		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Float32: t.View(params)})
-	}
-	return safetensors.Marshal(tensors, metadata)
+	return safetensors.Marshal(lists.Map(stored, func(t models.Tensor) safetensors.Tensor {
+		return safetensors.Tensor{Name: t.Name, Shape: t.Shape, Float32: t.View(params)}
+	}), metadata)
 }
 
 // MaxFile is the size of the largest model file, in bytes.
@@ -486,11 +481,9 @@ func ReadOptimizer(ctx context.Context, t *tasks.Task, rule optimizers.Optimizer
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("optimizer state: %w", err))
 	}
-	var state []optimizers.NamedVector
-	for _, tensor := range file.Tensors {
-		state = append(state, optimizers.NamedVector{Name: tensor.Name, Values: tensor.Float32})
-	}
-	return tasks.Permanent(optimizers.Restore(rule, state))
+	return tasks.Permanent(optimizers.Restore(rule, lists.Map(file.Tensors, func(t safetensors.Tensor) optimizers.NamedVector {
+		return optimizers.NamedVector{Name: t.Name, Values: t.Float32}
+	})))
 }
 
 // WriteOptimizer stores the rule's state beside the checkpoint, if it has any.
@@ -499,15 +492,18 @@ func WriteOptimizer(ctx context.Context, t *tasks.Task, rule optimizers.Optimize
 	if len(state) == 0 {
 		return nil
 	}
-	var tensors []safetensors.Tensor
-	for _, v := range state {
-		tensors = append(tensors, safetensors.Tensor{Name: v.Name, Shape: []int{len(v.Values)}, Float32: v.Values})
-	}
-	data, err := safetensors.Marshal(tensors, nil)
+	return putVectors(ctx, t, tasks.OptimizerBlob, state)
+}
+
+// putVectors stores vectors as a safetensors file.
+func putVectors(ctx context.Context, t *tasks.Task, blob string, vectors []optimizers.NamedVector) error {
+	data, err := safetensors.Marshal(lists.Map(vectors, func(v optimizers.NamedVector) safetensors.Tensor {
+		return safetensors.Tensor{Name: v.Name, Shape: []int{len(v.Values)}, Float32: v.Values}
+	}), nil)
 	if err != nil {
 		return err
 	}
-	return t.Put(ctx, tasks.OptimizerBlob, data)
+	return t.Put(ctx, blob, data)
 }
 
 // ClipBlob is stored with the checkpoints of a training with adaptive clipping: the clip norm of

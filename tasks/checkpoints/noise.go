@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"coalmine/internal/lists"
+	"coalmine/models/optimizers"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 )
@@ -38,15 +40,9 @@ func ReadNoise(ctx context.Context, t *tasks.Task) ([][]float32, error) {
 
 // WriteNoise stores buffers for the next round.
 func WriteNoise(ctx context.Context, t *tasks.Task, buffers [][]float32) error {
-	var tensors []safetensors.Tensor
-	for i, v := range buffers {
-		tensors = append(tensors, safetensors.Tensor{Name: bufferName(i), Shape: []int{len(v)}, Float32: v})
-	}
-	data, err := safetensors.Marshal(tensors, nil)
-	if err != nil {
-		return err
-	}
-	return t.Put(ctx, NoiseBlob, data)
+	return putVectors(ctx, t, NoiseBlob, lists.Make(len(buffers), func(i int) optimizers.NamedVector {
+		return optimizers.NamedVector{Name: bufferName(i), Values: buffers[i]}
+	}))
 }
 
 func bufferName(i int) string { return fmt.Sprintf("buffer %d", i) }

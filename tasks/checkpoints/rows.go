@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -122,7 +123,7 @@ type plainRow struct {
 // plainSchema has the name of the rows of all segments.
 var plainSchema = parquet.NewSchema("Row", parquet.SchemaOf(plainRow{}))
 
-func (r *Row) plain() plainRow {
+func (r Row) plain() plainRow {
 	return plainRow{
 		r.Round, r.Clients, r.Examples, r.Tokens, r.Loss, r.UpdateNorm, r.ClientNorm, r.Clipped, r.NoiseDeviation,
 	}
@@ -133,19 +134,12 @@ func writeSegment(rows []Row) ([]byte, error) {
 	var file bytes.Buffer
 	var err error
 	if slices.ContainsFunc(rows, func(r Row) bool { return r.Validation != Validation{} }) {
-		all := make([]validatedRow, len(rows))
-		for i, r := range rows {
-			all[i] = validatedRow{r, r.Validation}
-		}
+		all := lists.Map(rows, func(r Row) validatedRow { return validatedRow{r, r.Validation} })
 		err = parquet.Write(&file, all, parquet.NewSchema("Row", parquet.SchemaOf(validatedRow{})))
 	} else if slices.ContainsFunc(rows, func(r Row) bool { return r.Spending != Spending{} || r.Norms != Norms{} }) {
 		err = parquet.Write(&file, rows)
 	} else {
-		plain := make([]plainRow, len(rows))
-		for i := range rows {
-			plain[i] = rows[i].plain()
-		}
-		err = parquet.Write(&file, plain, plainSchema)
+		err = parquet.Write(&file, lists.Map(rows, Row.plain), plainSchema)
 	}
 	return file.Bytes(), err
 }
@@ -215,10 +209,8 @@ func DecodeSegment(data []byte) ([]Row, error) {
 	if err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("metric rows of a segment: %w", err))
 	}
-	rows := make([]Row, len(found))
-	for i, f := range found {
-		rows[i] = f.Row
-		rows[i].Validation = f.Validation
-	}
-	return rows, nil
+	return lists.Map(found, func(f validatedRow) Row {
+		f.Row.Validation = f.Validation
+		return f.Row
+	}), nil
 }
