@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 )
 
@@ -38,9 +39,7 @@ func (m Shape) Sheet(images [][]byte, columns int) ([]byte, error) {
 		at := image.Pt(gap+i%columns*step.X, gap+i/columns*step.Y)
 		m.draw(sheet, pixels, at, scale)
 	}
-	var out bytes.Buffer
-	err := png.Encode(&out, sheet)
-	return out.Bytes(), err
+	return encode(sheet)
 }
 
 // PNG returns an image as a PNG file of the same size, with unchanged values.
@@ -50,6 +49,10 @@ func (m Shape) PNG(pixels []byte) ([]byte, error) {
 	}
 	picture := m.blank(image.Rect(0, 0, m.Width, m.Height))
 	m.draw(picture, pixels, image.Point{}, 1)
+	return encode(picture)
+}
+
+func encode(picture image.Image) ([]byte, error) {
 	var out bytes.Buffer
 	err := png.Encode(&out, picture)
 	return out.Bytes(), err
@@ -73,31 +76,16 @@ func (m Shape) checkSheet(images [][]byte, columns int) error {
 // scale returns the factor that enlarges images.
 func (m Shape) scale() int { return max(1, tile/max(m.Width, m.Height)) }
 
-type canvas interface {
-	image.Image
-	Set(x, y int, c color.Color)
-}
-
-func (m Shape) blank(bounds image.Rectangle) canvas {
-	var pixels []byte
-	var sheet canvas
+func (m Shape) blank(bounds image.Rectangle) draw.Image {
+	var sheet draw.Image = image.NewRGBA(bounds)
 	if m.Channels == 1 {
-		g := image.NewGray(bounds)
-		sheet, pixels = g, g.Pix
-	} else {
-		c := image.NewRGBA(bounds)
-		sheet, pixels = c, c.Pix
+		sheet = image.NewGray(bounds)
 	}
-	for i := range pixels {
-		pixels[i] = grey
-		if m.Channels == 3 && i%4 == 3 {
-			pixels[i] = 0xff // opaque
-		}
-	}
+	draw.Draw(sheet, bounds, image.NewUniform(color.Gray{Y: grey}), image.Point{}, draw.Src)
 	return sheet
 }
 
-func (m Shape) draw(sheet canvas, pixels []byte, at image.Point, scale int) {
+func (m Shape) draw(sheet draw.Image, pixels []byte, at image.Point, scale int) {
 	for y := range m.Height * scale {
 		for x := range m.Width * scale {
 			p := pixels[(y/scale*m.Width+x/scale)*m.Channels:]

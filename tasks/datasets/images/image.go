@@ -13,6 +13,7 @@ import (
 	"image/png"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -179,11 +180,10 @@ func frameFeature(frame []byte, err error) string {
 	if !strings.Contains(err.Error(), "subsampling") || len(frame) < 10+3*components {
 		return fmt.Sprintf("%d components (%v)", components, err)
 	}
-	factors := make([]string, components)
-	for i := range factors {
+	factors := lists.Make(components, func(i int) string {
 		hv := frame[10+3*i+1]
-		factors[i] = fmt.Sprintf("%dx%d", hv>>4, hv&15)
-	}
+		return fmt.Sprintf("%dx%d", hv>>4, hv&15)
+	})
 	return "the sampling factors " + strings.Join(factors, ", ")
 }
 
