@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 )
 
@@ -97,11 +98,7 @@ func (l Left) String() string {
 
 // Leaves returns a sentence about thresholds.
 func Leaves(list []Left) string {
-	texts := make([]string, len(list))
-	for i, l := range list {
-		texts[i] = l.String()
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(lists.Map(list, Left.String), ", ")
 }
 
 // minNumbers are the numbers of examples in a table of thresholds.
@@ -114,12 +111,7 @@ func leftBy(counts []int, asked int) []Left {
 	slices.Sort(numbers)
 	var left []Left
 	for _, n := range slices.Compact(numbers) {
-		l := Left{AtLeast: n}
-		for _, count := range counts {
-			if count >= n {
-				l.Users++
-			}
-		}
+		l := Left{AtLeast: n, Users: lists.Count(counts, func(count int) bool { return count >= n })}
 		if nobody := len(left) > 0 && left[len(left)-1].Users == 0; !nobody || n == asked {
 			left = append(left, l)
 		}
@@ -165,13 +157,11 @@ func Thresholds(params json.RawMessage, users, clean []UserAccuracy) ([]Left, er
 	if p.Outcome == "" {
 		return CountRemaining(users, clean, p.UsersParams), nil
 	}
-	var counts []int
-	for _, u := range users {
+	counts := lists.Map(users, func(u UserAccuracy) int {
 		if p.Outcome == Correct {
-			counts = append(counts, u.Correct)
-		} else {
-			counts = append(counts, u.Examples-u.Correct)
+			return u.Correct
 		}
-	}
+		return u.Examples - u.Correct
+	})
 	return leftBy(counts, p.AtLeast), nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/registry"
 )
 
@@ -134,11 +135,7 @@ func ownFinder(expression string) (finder, error) {
 
 // Patterns lists the patterns of the set, named ones first.
 func (s *PatternSet) Patterns() []Pattern {
-	list := make([]Pattern, len(s.finders))
-	for i, f := range s.finders {
-		list[i] = f.pattern
-	}
-	return list
+	return lists.Map(s.finders, func(f finder) Pattern { return f.pattern })
 }
 
 // Span is a finding: the bytes or words [Start, End).

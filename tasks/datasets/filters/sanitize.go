@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/tasks"
@@ -88,12 +89,7 @@ type CaughtCanary struct {
 
 // CaughtCanaries returns the number of caught canaries, and of all.
 func (s *Sanitized) CaughtCanaries() (caught, total int) {
-	for _, c := range s.Canaries {
-		if c.Caught {
-			caught++
-		}
-	}
-	return caught, len(s.Canaries)
+	return lists.Count(s.Canaries, func(c CaughtCanary) bool { return c.Caught }), len(s.Canaries)
 }
 
 // String returns a sentence.

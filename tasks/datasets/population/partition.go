@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/registry"
 	"coalmine/internal/seeds"
 	"coalmine/internal/tempfiles"
@@ -216,10 +217,7 @@ func shuffledPlaces(rng *rand.Rand, n int) ([]uint32, error) {
 	if n > math.MaxUint32 {
 		return nil, tasks.Permanent(fmt.Errorf("%d examples cannot be shuffled; the limit is %d", n, math.MaxUint32))
 	}
-	places := make([]uint32, n)
-	for i := range places {
-		places[i] = uint32(i)
-	}
+	places := lists.Make(n, func(i int) uint32 { return uint32(i) })
 	rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
 	return places, nil
 }

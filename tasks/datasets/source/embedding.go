@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"coalmine/internal/encoding"
+	"coalmine/internal/lists"
 )
 
 // Embeddings holds a vector per user: the mean over the user's lines.
@@ -72,11 +73,7 @@ func (e *Embeddings) add(rec *Record, numbers map[string]int) error {
 
 // Row returns the mean vector of a user, by number.
 func (e *Embeddings) Row(user int) []float32 {
-	row := make([]float32, e.Values)
-	for i := range row {
-		row[i] = float32(e.rows[user*e.Values+i])
-	}
-	return row
+	return lists.Map(e.rows[user*e.Values:(user+1)*e.Values], func(x float64) float32 { return float32(x) })
 }
 
 // parseEmbedding reads the fields of a line with a vector, whose numbers become the text, in

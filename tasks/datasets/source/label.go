@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"coalmine/internal/encoding"
+	"coalmine/internal/lists"
 	"coalmine/internal/registry"
 	"coalmine/models"
 	"coalmine/tasks/datasets/text"
@@ -68,20 +69,14 @@ func IsLabel(word string) bool {
 }
 
 func scoreSymbols([]string) []string {
-	symbols := make([]string, models.Scores)
-	for i := range symbols {
+	return lists.Make(models.Scores, func(i int) string {
 		score := models.LowestScore + models.ScoreStep*float64(i)
-		symbols[i] = scoreMark + strconv.FormatFloat(score, 'g', -1, 64) + ">"
-	}
-	return symbols
+		return scoreMark + strconv.FormatFloat(score, 'g', -1, 64) + ">"
+	})
 }
 
 func tagSymbols(tags []string) []string {
-	symbols := make([]string, len(tags))
-	for i, tag := range tags {
-		symbols[i] = tagMark + tag + ">"
-	}
-	return symbols
+	return lists.Map(tags, func(tag string) string { return tagMark + tag + ">" })
 }
 
 // Tags joins a list for Reading.Tags; TagList is the inverse.

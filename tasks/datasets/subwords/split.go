@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"coalmine/internal/lists"
 )
 
 // splitter divides pieces of a normalized text into pieces for the model. No piece is empty.
@@ -145,11 +147,7 @@ func (f splitFields) metaspace() (splitter, error) {
 
 // cut returns the pieces of some spans.
 func (p piece) cut(spans []span) []piece {
-	pieces := make([]piece, len(spans))
-	for i, s := range spans {
-		pieces[i] = piece{p.text[s.start:s.end], p.start && s.start == 0}
-	}
-	return pieces
+	return lists.Map(spans, func(s span) piece { return piece{p.text[s.start:s.end], p.start && s.start == 0} })
 }
 
 // charSpans has a match for each character of a kind.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/registry"
 )
 
@@ -123,38 +124,19 @@ func (l Level) Scheme() LevelScheme {
 
 // byteSymbols are the texts of the ordinary tokens at the byte level: a printable ASCII character
 // is itself, any other byte is written as "<0x0A>".
-var byteSymbols = makeByteSymbols()
-
-func makeByteSymbols() []string {
-	symbols := make([]string, Bytes)
-	for b := range symbols {
-		if ' ' <= b && b <= '~' {
-			symbols[b] = string(rune(b))
-		} else {
-			symbols[b] = fmt.Sprintf("<0x%02X>", b)
-		}
+var byteSymbols = lists.Make(Bytes, func(b int) string {
+	if ' ' <= b && b <= '~' {
+		return string(rune(b))
 	}
-	return symbols
-}
+	return fmt.Sprintf("<0x%02X>", b)
+})
 
 // numberSymbols are the texts of the ordinary tokens at the image level: "0" to "255".
-var numberSymbols = makeNumberSymbols()
-
-func makeNumberSymbols() []string {
-	symbols := make([]string, 256)
-	for n := range symbols {
-		symbols[n] = strconv.Itoa(n)
-	}
-	return symbols
-}
+var numberSymbols = lists.Make(256, strconv.Itoa)
 
 // ByteSymbols returns the texts of the bytes of s in a byte-level vocabulary.
 func ByteSymbols(s string) []string {
-	out := make([]string, len(s))
-	for i := range out {
-		out[i] = byteSymbols[s[i]]
-	}
-	return out
+	return lists.Map([]byte(s), func(b byte) string { return byteSymbols[b] })
 }
 
 // Level returns the level of the vocabulary. No word of a text equals the name of an unprintable

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/subwords"
@@ -90,11 +91,7 @@ func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabula
 
 // WordsAt returns the words at the given indexes.
 func WordsAt[T int32 | uint32](words []string, numbers []T) []string {
-	texts := make([]string, len(numbers))
-	for i, n := range numbers {
-		texts[i] = words[n]
-	}
-	return texts
+	return lists.Map(numbers, func(n T) string { return words[n] })
 }
 
 // Text returns the text of tokens: words separated by spaces, or bytes, not necessarily UTF-8. At

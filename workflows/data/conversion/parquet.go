@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/parquetfile"
 	"coalmine/tasks/datasets/source"
 )
@@ -99,10 +100,7 @@ func (p *parquetTable) lookUp(column string, paths [][]string) (int, error) {
 			return at, nil
 		}
 	}
-	var names []string
-	for _, leaf := range p.table.Leaves() {
-		names = append(names, strconv.Quote(leaf.Name()))
-	}
+	names := lists.Map(p.table.Leaves(), func(leaf parquetfile.Leaf) string { return strconv.Quote(leaf.Name()) })
 	return 0, fmt.Errorf("%s has no column %q; it has %s", p.name, column, strings.Join(names, ", "))
 }
 

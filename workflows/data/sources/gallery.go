@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/source"
@@ -128,9 +129,5 @@ func (s *sample) add(pixels []byte) {
 
 func (s *sample) inOrder() [][]byte {
 	slices.SortFunc(s.kept, func(a, b keptImage) int { return cmp.Compare(a.place, b.place) })
-	images := make([][]byte, len(s.kept))
-	for i, k := range s.kept {
-		images[i] = k.pixels
-	}
-	return images
+	return lists.Map(s.kept, func(k keptImage) []byte { return k.pixels })
 }

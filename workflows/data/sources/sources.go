@@ -33,6 +33,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
@@ -179,12 +180,8 @@ func newSource(name string, files []*File, inner []string, list func(split strin
 
 // Splits returns the splits of the files, in their order; nil if no file has a split.
 func (s *Source) Splits() []string {
-	splits, some := make([]string, len(s.Files)), false
-	for i, f := range s.Files {
-		splits[i] = f.Split
-		some = some || f.Split != ""
-	}
-	if !some {
+	splits := lists.Map(s.Files, func(f *File) string { return f.Split })
+	if slices.Equal(splits, make([]string, len(splits))) {
 		return nil
 	}
 	return splits
@@ -268,11 +265,7 @@ func (d *digester) Read(p []byte) (int, error) {
 
 // Digests returns the digests of the files, in their order.
 func (s *Source) Digests() []storage.Digest {
-	digests := make([]storage.Digest, len(s.Files))
-	for i, f := range s.Files {
-		digests[i] = f.Digest
-	}
-	return digests
+	return lists.Map(s.Files, func(f *File) storage.Digest { return f.Digest })
 }
 
 // Uploader keeps sources; control.API is one.
