@@ -1,6 +1,7 @@
 package parquetfile
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,78 +65,56 @@ type plain struct {
 	bit  int // of a boolean
 }
 
-func (p *plain) next(v *Value) error {
-	n := p.leaf.bytes()
-	switch {
-	case p.leaf.Kind == Boolean:
+func (p *plain) next(v *Value) (err error) {
+	if p.leaf.Kind == Boolean {
 		if p.bit/8 >= len(p.data) {
 			return errShort
 		}
 		v.Bits = uint64(p.data[p.bit/8] >> (p.bit % 8) & 1)
 		p.bit++
 		return nil
+	}
+	var value []byte
+	switch n := p.leaf.bytes(); {
 	case n == 0:
-		if len(p.data) < 4 {
-			return errShort
-		}
-		long := binary.LittleEndian.Uint32(p.data)
-		if p.data = p.data[4:]; uint64(long) > uint64(len(p.data)) {
-			return errShort
-		}
-		n = int(long)
+		value, p.data, err = prefixed(p.data)
 	case len(p.data) < n:
 		return errShort
+	default:
+		value, p.data = p.data[:n], p.data[n:]
 	}
-	p.leaf.set(v, p.data[:n])
-	p.data = p.data[n:]
-	return nil
+	p.leaf.set(v, value)
+	return err
 }
 
 // dictionary holds the values that index pages refer to.
 type dictionary struct {
 	leaf   *Leaf
 	data   []byte
-	starts []uint32 // of values with their own length prefix
-	values int
+	starts []uint32 // of the values, in the encoding PLAIN
 }
 
 func newDictionary(leaf *Leaf, page []byte, values int) (*dictionary, error) {
-	d := &dictionary{leaf: leaf, data: page, values: values}
-	if n := leaf.bytes(); n > 0 {
-		if len(page)/n < values {
-			return nil, errShort
-		}
-		return d, nil
-	}
-	if leaf.Kind != Bytes || len(page)/4 < values {
+	if leaf.Kind == Boolean || len(page)/cmp.Or(leaf.bytes(), 4) < values {
 		return nil, errShort
 	}
-	d.starts = make([]uint32, values)
-	at := uint64(0)
+	d := &dictionary{leaf, page, make([]uint32, values)}
+	rest := plain{leaf: leaf, data: page}
 	for i := range d.starts {
-		if at+4 > uint64(len(page)) {
-			return nil, errShort
+		d.starts[i] = uint32(len(page) - len(rest.data))
+		if err := rest.next(new(Value)); err != nil {
+			return nil, err
 		}
-		d.starts[i] = uint32(at)
-		at += 4 + uint64(binary.LittleEndian.Uint32(page[at:]))
-	}
-	if at > uint64(len(page)) {
-		return nil, errShort
 	}
 	return d, nil
 }
 
 func (d *dictionary) lookUp(i uint32, v *Value) error {
-	if uint64(i) >= uint64(d.values) {
-		return fmt.Errorf("value %d of a dictionary of %d", i, d.values)
+	if uint64(i) >= uint64(len(d.starts)) {
+		return fmt.Errorf("value %d of a dictionary of %d", i, len(d.starts))
 	}
-	if n := d.leaf.bytes(); n > 0 {
-		d.leaf.set(v, d.data[int(i)*n:int(i+1)*n])
-		return nil
-	}
-	value := d.data[d.starts[i]:]
-	d.leaf.set(v, value[4:4+binary.LittleEndian.Uint32(value)])
-	return nil
+	value := plain{leaf: d.leaf, data: d.data[d.starts[i]:]}
+	return value.next(v)
 }
 
 // indexes is the encoding RLE_DICTIONARY.
