@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/storage"
@@ -130,11 +131,5 @@ func readModes(ctx context.Context, t *tasks.Task, records int) ([][]int, error)
 		mode := binary.LittleEndian.Uint16(data[2*i:])
 		all[mode] = append(all[mode], i)
 	}
-	var modes [][]int
-	for _, m := range all {
-		if m != nil {
-			modes = append(modes, m)
-		}
-	}
-	return modes, nil
+	return slices.DeleteFunc(all, func(records []int) bool { return records == nil }), nil
 }

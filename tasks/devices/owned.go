@@ -57,11 +57,7 @@ func (p *SplitParams) lacks(user int, o Owned) bool {
 // in the order drawn.
 func (p *SplitParams) byGroup(user int, groups []uint32) (private, prior []int) {
 	numbers, members := gather(groups)
-	o := Owned{Examples: len(groups)}
-	for _, g := range numbers {
-		o.Groups = append(o.Groups, len(members[g]))
-	}
-	order, kept, _ := p.reservedGroups(user, o)
+	order, kept, _ := p.reservedGroups(user, Owned{len(groups), groupSizes(groups)})
 	for i, at := range order {
 		if examples := members[numbers[at]]; i < kept {
 			prior = append(prior, examples...)

@@ -1,15 +1,16 @@
 package devices
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"coalmine/internal/seeds"
 	"coalmine/internal/tempfiles"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/population"
 )
@@ -178,27 +179,17 @@ func (s *splitter) scatter(examples iter.Seq2[example, error], sorter *tempfiles
 	return nil
 }
 
-// pack encodes the canary plus 1, or 0 without one, and the words, as uvarints.
+// pack encodes the canary plus 1, or 0 without one, as a uvarint, and the words.
 func (x example) pack() []byte {
-	packed := binary.AppendUvarint(nil, uint64(x.canary+1))
-	for _, w := range x.words {
-		packed = binary.AppendUvarint(packed, uint64(w))
-	}
-	return packed
+	return population.AppendExample(binary.AppendUvarint(nil, uint64(x.canary+1)), x.words)
 }
 
-func unpack(packed []byte) (x example, err error) {
-	for first := true; len(packed) > 0; first = false {
-		v, n := binary.Uvarint(packed)
-		if n <= 0 {
-			return example{}, fmt.Errorf("a packed example ends within a number: %w", storage.ErrCorrupt)
-		}
-		packed = packed[n:]
-		if first {
-			x.canary = int(v) - 1
-		} else {
-			x.words = append(x.words, int32(v))
-		}
+func unpack(packed []byte) (example, error) {
+	rest := bytes.NewReader(packed)
+	canary, err := population.ReadNumber(rest)
+	if err != nil {
+		return example{}, err
 	}
-	return x, nil
+	words, err := population.ReadExample(rest, nil, len(packed), math.MaxInt32)
+	return example{words, int(canary) - 1}, err
 }

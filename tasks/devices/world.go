@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 )
 
@@ -193,10 +194,7 @@ func (p *SplitParams) size() string {
 // seed that differ only in Count have the same private examples, and a larger prior includes a
 // smaller one.
 func (p *SplitParams) examples(user, n int) (private, prior []int) {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
+	order := lists.Make(n, func(i int) int { return i })
 	if p.Prior == Random {
 		order = seeds.Stream(p.Seed, seeds.PriorExamples, uint64(user)).Perm(n)
 	}
