@@ -77,14 +77,18 @@ func runBalance(ctx context.Context, t *tasks.Task, p *BalanceParams) error {
 	if len(members) == 0 {
 		return tasks.Permanent(p.nobody(index.Counts().Users, usersLeft, len(out)))
 	}
-	metrics := NewBalanceMetrics(index.Counts(), usersLeft, countUsers(members), countUsers(out))
+	if err := putUsers(ctx, t, index, members, out); err != nil {
+		return err
+	}
+	return t.SetMetrics(NewBalanceMetrics(index.Counts(), usersLeft, countUsers(members), countUsers(out)))
+}
+
+// putUsers writes the indexes of the users that train and of the users that are held out.
+func putUsers(ctx context.Context, t *tasks.Task, index *Index, members, out []Extent) error {
 	if err := t.Put(ctx, MembersIndexBlob, index.WithExtents(members).Encode()); err != nil {
 		return err
 	}
-	if err := t.Put(ctx, HeldOutIndexBlob, index.WithExtents(out).Encode()); err != nil {
-		return err
-	}
-	return t.SetMetrics(metrics)
+	return t.Put(ctx, HeldOutIndexBlob, index.WithExtents(out).Encode())
 }
 
 // nobody returns the error for a population without users.

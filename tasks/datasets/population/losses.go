@@ -24,10 +24,8 @@ func ReadLosses(ctx context.Context, t *tasks.Task, input string) ([]float64, er
 		return nil, fmt.Errorf("%s of %d bytes, no list of float64: %w", input, len(data), storage.ErrCorrupt)
 	}
 	losses := make([]float64, len(data)/8)
-	for i := range losses {
-		losses[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
-	}
-	return losses, nil
+	_, err = binary.Decode(data, binary.LittleEndian, losses)
+	return losses, err
 }
 
 // EncodeLosses returns a LossesBlob.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/lists"
 	"coalmine/internal/registry"
@@ -97,7 +98,7 @@ func (p *partitioner) open(ctx context.Context) (err error) {
 
 // byUser recounts the words of users with canaries; the rest is unchanged.
 func (p *partitioner) byUser(ctx context.Context) error {
-	extents := append([]Extent(nil), p.balanced.Extents...)
+	extents := slices.Clone(p.balanced.Extents)
 	err := p.eachExample(ctx, func(r record) error {
 		if r.canary >= 0 {
 			extents[r.user].Words += p.words(r) - len(r.original)

@@ -46,10 +46,7 @@ func runReferenceUsers(ctx context.Context, t *tasks.Task, p *ReferenceParams) e
 	}
 	byOffset(drawn)
 	byOffset(others)
-	if err := t.Put(ctx, MembersIndexBlob, members.WithExtents(drawn).Encode()); err != nil {
-		return err
-	}
-	if err := t.Put(ctx, HeldOutIndexBlob, members.WithExtents(others).Encode()); err != nil {
+	if err := putUsers(ctx, t, members, drawn, others); err != nil {
 		return err
 	}
 	return t.SetMetrics(countUsers(drawn))
