@@ -193,10 +193,7 @@ func stream(seed uint64, space int) *rand.Rand {
 
 // canary returns canary n of its space, with its overall number.
 func (p *DrawParams) canary(n, number int, tokens []int32, v *text.Vocabulary) population.Canary {
-	c := population.Canary{Number: number, Tokens: tokens}
-	for _, token := range tokens {
-		c.Words = append(c.Words, v.Words[token])
-	}
+	c := population.Canary{Number: number, Tokens: tokens, Words: text.WordsAt(v.Words, tokens)}
 	if i := n / p.PerConfiguration; i < len(p.Configurations) {
 		p.Configurations[i].set(&c)
 	} else {

@@ -163,9 +163,7 @@ func (e *encoder) chooseVocabulary(ctx context.Context) error {
 		if token, ok := known[content]; ok {
 			e.tokens[w] = token
 		}
-	}
-	for w, word := range e.words {
-		if text.EndsSource(word) {
+		if text.EndsSource(content) {
 			e.tokens[w] = text.Separator
 		}
 	}
