@@ -10,20 +10,21 @@ import (
 
 func TestTimesAreDatesOrNumbers(t *testing.T) {
 	t.Parallel()
+	form := lineForm{parse: func([]byte) (Record, error) { return Record{}, nil }}.timed()
 	for text, want := range map[string]float64{
 		`5`: 5, `-1.5e3`: -1500, `0`: 0, `"1970-01-02"`: 86400, `"1970-01-01T00:00:10Z"`: 10, `"1970-01-01T01:00:00+01:00"`: 0,
 		`"1970-01-01T00:00:01.25Z"`: 1.25, `"2010-07-19T19:12:12.510"`: 1279566732.51, `"1790-01-08"`: -5679590400,
 	} {
-		if got, err := parseTime([]byte(`{"time":` + text + `}`)); err != nil || got != want {
-			t.Errorf("the time %s is %v, %v, want %v", text, got, err, want)
+		if got, err := form.parse([]byte(`{"time":` + text + `}`)); err != nil || got.Time != want {
+			t.Errorf("the time %s is %v, %v, want %v", text, got.Time, err, want)
 		}
 	}
 	for text, want := range map[string]string{
 		`{}`: `"time" is missing`, `{"time":null}`: `"time" is missing`, `{"time":"yesterday"}`: `"yesterday"; expected a date`,
 		`{"time":[1]}`: "[1]; expected a date", `{"time":1e999}`: "1e999; expected", `{"time":""}`: `""; expected`,
 	} {
-		if got, err := parseTime([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is the time %v, %v, want %s", text, got, err, want)
+		if got, err := form.parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is the time %v, %v, want %s", text, got.Time, err, want)
 		}
 	}
 }

@@ -26,18 +26,19 @@ func (r *Record) TaggedImage(tags int) (has, pixels []byte) {
 type imageReader struct {
 	shape      images.Shape
 	tags       []string
+	tagged     bool // images have tags in place of a label
 	unlabelled bool // images may lack a label
 	rules      recordRules
 }
 
 // imageLines returns the lineForm of a source read at the image level.
 func (r Reading) imageLines() lineForm {
-	reader := imageReader{cmp.Or(r.Image, images.Default), r.TagList(), r.Unlabelled, r.recordRules()}
+	reader := imageReader{cmp.Or(r.Image, images.Default), r.TagList(), r.Label == TagsLabel, r.Unlabelled, r.recordRules()}
 	if r.Label == TagsLabel {
 		return lineForm{
 			wanted:  `expected {"user": "…", "tags": ["…"], "pixels": "…"} on every line (data.label: tags; "labels" is "tags", too), the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
 			convert: `make such lines by "coalmine data convert", and give each its tags`,
-			parse:   reader.parseTagged,
+			parse:   reader.parse,
 		}
 	}
 	return lineForm{
@@ -45,35 +46,6 @@ func (r Reading) imageLines() lineForm {
 		convert: `make such lines by "coalmine data convert"`,
 		parse:   reader.parse,
 	}
-}
-
-// parseTagged reads the fields of a line: the text of the record is 0 or 1 for each tag, and
-// the pixels.
-func (m *imageReader) parseTagged(line []byte) (Record, error) {
-	var fields imageFields
-	var said labelFields
-	if err := cmp.Or(encoding.UnmarshalJSON(line, &fields), encoding.UnmarshalJSON(line, &said)); err != nil {
-		return Record{}, err
-	}
-	if err := checkUser(fields.User); err != nil {
-		return Record{}, err
-	}
-	if err := fields.checkPixels(); err != nil {
-		return Record{}, err
-	}
-	numbers, err := tagsOf(&said, m.tags)
-	if err != nil {
-		return Record{}, err
-	}
-	pixels, err := m.pixels(&fields)
-	if err != nil {
-		return Record{}, err
-	}
-	text := make([]byte, len(m.tags), len(m.tags)+len(pixels))
-	for _, tag := range numbers {
-		text[tag] = 1
-	}
-	return Record{User: *fields.User, Text: string(append(text, pixels...))}, nil
 }
 
 // imageFields holds the fields of a line of a source of images.
@@ -85,25 +57,26 @@ type imageFields struct {
 	Image  *string         `json:"image"`
 }
 
+// parse reads the fields of a line: the text of the record is its labels and the pixels.
 func (m *imageReader) parse(line []byte) (Record, error) {
 	var fields imageFields
-	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
+	var said labelFields
+	err := encoding.UnmarshalJSON(line, &fields)
+	if err == nil && m.tagged {
+		err = encoding.UnmarshalJSON(line, &said)
+	}
+	if err := cmp.Or(err, checkUser(fields.User), fields.checkPixels()); err != nil {
 		return Record{}, err
 	}
-	if err := checkUser(fields.User); err != nil {
-		return Record{}, err
-	}
-	if err := m.checkLabel(&fields); err != nil {
+	labels, err := m.labels(&fields, &said)
+	if err != nil {
 		return Record{}, err
 	}
 	pixels, err := m.pixels(&fields)
 	if err != nil {
 		return Record{}, err
 	}
-	if fields.Label == nil {
-		return Record{User: *fields.User, Text: string(pixels), Unlabelled: true}, nil
-	}
-	return Record{User: *fields.User, Text: string(append([]byte{byte(*fields.Label)}, pixels...))}, nil
+	return Record{User: *fields.User, Text: string(append(labels, pixels...)), Unlabelled: labels == nil}, nil
 }
 
 // checkPixels returns an error for an image that is missing or given twice.
@@ -119,19 +92,25 @@ func (f *imageFields) checkPixels() error {
 	return nil
 }
 
-func (m *imageReader) checkLabel(f *imageFields) error {
-	if err := f.checkPixels(); err != nil {
-		return err
+// labels returns the bytes before the pixels: the label, or nil if it has none; or 0 or 1 for each tag.
+func (m *imageReader) labels(f *imageFields, said *labelFields) ([]byte, error) {
+	if m.tagged {
+		numbers, err := tagsOf(said, m.tags)
+		labels := make([]byte, len(m.tags))
+		for _, tag := range numbers {
+			labels[tag] = 1
+		}
+		return labels, err
 	}
 	switch {
 	case f.Label == nil && m.unlabelled:
-		return nil
+		return nil, nil
 	case f.Label == nil:
-		return unexpected(`"label" is missing, and nothing says that images may lack one (data.image.unlabelled: true)`)
+		return nil, unexpected(`"label" is missing, and nothing says that images may lack one (data.image.unlabelled: true)`)
 	case *f.Label < 0 || *f.Label >= m.shape.Classes:
-		return badLine(`"label" is %d; expected 0 to %d, one of %d classes (data.image.classes)`, *f.Label, m.shape.Classes-1, m.shape.Classes)
+		return nil, badLine(`"label" is %d; expected 0 to %d, one of %d classes (data.image.classes)`, *f.Label, m.shape.Classes-1, m.shape.Classes)
 	}
-	return nil
+	return []byte{byte(*f.Label)}, nil
 }
 
 // pixels decodes "pixels" or "image", whichever is present.

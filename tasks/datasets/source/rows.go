@@ -126,7 +126,7 @@ func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader,
 	watched := &watchedReader{content, r, file}
 	o := forms.Options{Columns: r.reading.Columns, Needs: r.reading.needs(), Splits: r.splits.wanted(), Unit: r.reading.Unit, MaxRow: r.limits.LineBytes, Ratio: r.limits.Ratio}
 	for row, err := range s.Rows(r.ctx, watched, o) {
-		if err = r.inTable(name, err); err == nil {
+		if err = inTable(name, err); err == nil {
 			if more, err = r.tableRow(s, name, &row); err == nil && !more {
 				return false, nil
 			}
@@ -165,7 +165,7 @@ func bare(err error) error {
 }
 
 // inTable adds the file to a fault of a form; other errors come from the content.
-func (r *recordReader) inTable(name string, err error) error {
+func inTable(name string, err error) error {
 	fault, ok := errors.AsType[*forms.Fault](err)
 	if !ok {
 		return err

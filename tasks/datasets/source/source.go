@@ -306,10 +306,7 @@ func Columns(ctx context.Context, f File, named forms.Form) (forms.Form, []strin
 		return "", nil, form.refusal(f.Name, textLines(recordRules{}))
 	}
 	names, err := mustForm(form.form).Names(ctx, content, forms.Options{MaxRow: limits.LineBytes, Ratio: limits.Ratio})
-	if fault, ok := errors.AsType[*forms.Fault](err); ok {
-		err = &Error{File: f.Name, Line: fault.Number, Unit: fault.Unit, Err: fault.Err}
-	}
-	return named, names, err
+	return named, names, inTable(f.Name, err)
 }
 
 // jsonLines yields the records of a file with one per line.
