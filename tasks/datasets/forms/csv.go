@@ -201,7 +201,7 @@ func (t *csvTable) begins(values []string) int {
 // mistakenAt returns the fault of a line after which rows cannot be separated, so that no row can
 // be skipped.
 func mistakenAt(line int, err error) error {
-	return &Fault{Unit: "line", Number: line, Err: err, Ends: true, Mistaken: true}
+	return &Fault{Unit: "line", Number: line, Err: err, Mistaken: true}
 }
 
 var (

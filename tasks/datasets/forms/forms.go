@@ -147,12 +147,11 @@ type Row struct {
 	Number int
 }
 
-// Fault is the error of a row or, if Ends is set, of the remaining file.
+// Fault is the error of a row, or of the remaining file.
 type Fault struct {
 	Unit   string // empty for a fault of the whole file
 	Number int
 	Err    error
-	Ends   bool
 	// Mistaken is set if the file does not have the form in the options.
 	Mistaken bool
 }
@@ -184,7 +183,7 @@ type Options struct {
 // TrainSplit is the default split.
 const TrainSplit = "train"
 
-// Rows yields the rows of a file in order. After a *Fault more rows may follow, unless Ends is set.
+// Rows yields the rows of a file in order. After a *Fault more rows may follow.
 // Other errors, from the content or ctx, end the rows. Memory does not grow with the file; forms
 // that need random access keep it in a temporary file.
 func (s Scheme) Rows(ctx context.Context, content io.Reader, o Options) iter.Seq2[Row, error] {
@@ -250,12 +249,12 @@ func (r *reader) put(row Row, fault error) error {
 
 // mistaken returns the fault of a file that does not have the form in the options.
 func mistaken(format string, args ...any) error {
-	return &Fault{Err: fmt.Errorf(format, args...), Ends: true, Mistaken: true}
+	return &Fault{Err: fmt.Errorf(format, args...), Mistaken: true}
 }
 
 // damaged returns the fault of a file that cannot be read further.
 func damaged(format string, args ...any) error {
-	return &Fault{Err: fmt.Errorf(format, args...), Ends: true}
+	return &Fault{Err: fmt.Errorf(format, args...)}
 }
 
 // required reports whether a column must exist: the user named it, or every row needs it.

@@ -62,9 +62,9 @@ func (r *reader) parquetNames() ([]string, error) {
 // parquetFault makes the fault that ends a damaged file, or one with an unsupported feature.
 func parquetFault(unit string, row int, err error) error {
 	if _, ok := errors.AsType[*parquetfile.UnsupportedError](err); ok {
-		return &Fault{Unit: unit, Number: row, Err: err, Ends: true, Mistaken: true}
+		return &Fault{Unit: unit, Number: row, Err: err, Mistaken: true}
 	}
-	return &Fault{Unit: unit, Number: row, Err: fmt.Errorf("%w; the file is damaged: get it again", err), Ends: true}
+	return &Fault{Unit: unit, Number: row, Err: fmt.Errorf("%w; the file is damaged: get it again", err)}
 }
 
 // parquetLeaves returns the indexes of the wanted fields' leaves, in the order of Columns.list; -1

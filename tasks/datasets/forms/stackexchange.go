@@ -2,10 +2,12 @@ package forms
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -63,7 +65,8 @@ func isXML(head []byte) bool {
 func (r *reader) dump(content *bufio.Reader) error {
 	var d dumpState
 	for n := 1; ; n++ {
-		line, tooLong, err := r.dumpLine(content)
+		read, tooLong, err := readLine(content, nil, cmp.Or(r.MaxRow, math.MaxInt))
+		line := strings.TrimSpace(strings.TrimPrefix(string(read), "\ufeff"))
 		if errors.Is(err, io.EOF) && line == "" && !tooLong {
 			return d.ended(n)
 		}
@@ -78,7 +81,7 @@ func (r *reader) dump(content *bufio.Reader) error {
 		}
 		isRow, err := d.see(line)
 		if err != nil {
-			return &Fault{Unit: "line", Number: n, Err: err, Ends: true}
+			return &Fault{Unit: "line", Number: n, Err: err}
 		}
 		if !isRow {
 			continue
@@ -87,19 +90,6 @@ func (r *reader) dump(content *bufio.Reader) error {
 			return err
 		}
 	}
-}
-
-// dumpLine reads a line, and skips a line of more than MaxRow bytes.
-func (r *reader) dumpLine(content *bufio.Reader) (line string, tooLong bool, err error) {
-	var read []byte
-	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
-		var piece []byte
-		piece, err = content.ReadSlice('\n')
-		if read = append(read, piece...); r.MaxRow > 0 && len(read) > r.MaxRow {
-			tooLong, read = true, read[:0]
-		}
-	}
-	return strings.TrimSpace(strings.TrimPrefix(string(read), "\ufeff")), tooLong, err
 }
 
 // dumpState is the state of reading a dump.
@@ -141,7 +131,7 @@ func (d *dumpState) ended(lines int) error {
 	case d.root == "":
 		return mistaken("there is no line <posts> or <comments>; expected one before the rows: Posts.xml or Comments.xml of a dump")
 	case !d.closed:
-		return &Fault{Unit: "line", Number: lines, Err: fmt.Errorf("the file ends without </%s>: it is cut; get it again", d.root), Ends: true}
+		return &Fault{Unit: "line", Number: lines, Err: fmt.Errorf("the file ends without </%s>: it is cut; get it again", d.root)}
 	}
 	return nil
 }

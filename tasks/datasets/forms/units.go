@@ -81,9 +81,11 @@ type splitter struct {
 // line reads the next line, which may be empty, without spaces around it; io.EOF after the last.
 func (s *splitter) line() (Example, error) {
 	s.number++
+	const around = 8 // for a byte order mark and the line's end
 	line := Example{Line: s.number}
-	some, err := s.readLine(&line)
-	if err != nil && (!errors.Is(err, io.EOF) || !some) {
+	var err error
+	s.read, line.TooLong, err = readLine(s.lines, s.read[:0], s.longest+around)
+	if err != nil && (!errors.Is(err, io.EOF) || len(s.read) == 0 && !line.TooLong) {
 		return line, err
 	}
 	if s.number == 1 {
@@ -95,20 +97,17 @@ func (s *splitter) line() (Example, error) {
 	return line, nil
 }
 
-// readLine reads a line to its end, and keeps at most longest bytes. some reports whether there was
-// a line.
-func (s *splitter) readLine(line *Example) (some bool, err error) {
-	const around = 8 // for a byte order mark and the line's end
-	s.read, err = s.read[:0], bufio.ErrBufferFull
-	for errors.Is(err, bufio.ErrBufferFull) {
+// readLine appends a line with its end to a buffer. Of a line of more than longest bytes it keeps only the
+// last ones.
+func readLine(lines *bufio.Reader, read []byte, longest int) (_ []byte, tooLong bool, err error) {
+	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
 		var piece []byte
-		piece, err = s.lines.ReadSlice('\n')
-		some = some || len(piece) > 0
-		if s.read = append(s.read, piece...); len(s.read) > s.longest+around {
-			line.TooLong, s.read = true, s.read[:0]
+		piece, err = lines.ReadSlice('\n')
+		if read = append(read, piece...); len(read) > longest {
+			tooLong, read = true, read[:0]
 		}
 	}
-	return some, err
+	return read, tooLong, err
 }
 
 func (s *splitter) add(line *Example) {
