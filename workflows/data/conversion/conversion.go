@@ -105,9 +105,20 @@ type Summary struct {
 	Unlabelled int `json:"unlabelled,omitempty"`
 	// Tags lists the tags of images, the most frequent first, then by name; nil if images have labels.
 	Tags []Tag `json:"tags,omitempty"`
-	// Skipped images could not be read; FirstSkipped has the faults of the first ones.
+	// Skips are those of images that could not be read.
+	Skips
+}
+
+// Skips counts what was left out; FirstSkipped has the first faults.
+type Skips struct {
 	Skipped      int      `json:"skipped"`
 	FirstSkipped []string `json:"first_skipped,omitempty"`
+}
+
+func (s *Skips) add(fault string) {
+	if s.Skipped++; s.Skipped <= maxSkippedNamed {
+		s.FirstSkipped = append(s.FirstSkipped, fault)
+	}
 }
 
 // Tag is a tag with the number of images that have it.
@@ -221,9 +232,7 @@ func (c *converter) skip(err error) error {
 	if !c.SkipCorrupt {
 		return fmt.Errorf("%w; repair or leave out the image, or skip such images (--skip-corrupt)", err)
 	}
-	if c.found.Skipped++; c.found.Skipped <= maxSkippedNamed {
-		c.found.FirstSkipped = append(c.found.FirstSkipped, corrupt.Error())
-	}
+	c.found.Skips.add(corrupt.Error())
 	return nil
 }
 

@@ -39,9 +39,8 @@ type TextSummary struct {
 	Examples int `json:"examples"`
 	// Empty users have no example.
 	Empty int `json:"empty_users,omitempty"`
-	// Skipped examples are not UTF-8; FirstSkipped has the places of the first ones.
-	Skipped      int      `json:"skipped"`
-	FirstSkipped []string `json:"first_skipped,omitempty"`
+	// Skips are those of examples that are not UTF-8.
+	Skips
 }
 
 // maxText bounds an example, in bytes: the default limit of a line of a source.
@@ -170,9 +169,7 @@ func (c *textConverter) skip(fault string) error {
 	if !c.SkipCorrupt {
 		return fmt.Errorf("%s; convert it, or leave such out by --skip-corrupt", fault)
 	}
-	if c.found.Skipped++; c.found.Skipped <= maxSkippedNamed {
-		c.found.FirstSkipped = append(c.found.FirstSkipped, fault)
-	}
+	c.found.Skips.add(fault)
 	return nil
 }
 
