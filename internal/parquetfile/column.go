@@ -208,25 +208,22 @@ func (c *Column) header() (h pageHeader, err error) {
 
 func (t *thrift) pageHeader() (h pageHeader) {
 	found := 0
-	t.fields(typeStruct, func(id int64, kind byte) bool {
+	t.fields(typeStruct, func(id int64, kind byte) {
 		switch id {
 		case 1:
 			h.kind = t.integer(kind)
+			found++
 		case 2:
 			h.size = t.size(kind)
+			found++
 		case 3:
 			h.compressed = t.size(kind)
+			found++
 		case 4:
 			h.crc, h.checked = uint32(t.integer(kind)), true
-			return true
 		case 5, 7, 8:
 			t.dataHeader(kind, id, &h)
-			return true
-		default:
-			return false
 		}
-		found++
-		return true
 	})
 	if found < 3 {
 		t.fail(errors.New("a page without its size"))
@@ -245,7 +242,7 @@ func (t *thrift) dataHeader(kind byte, version int64, h *pageHeader) {
 		fields[5], fields[6] = &h.definitions, &h.repetitions
 		encoding = 4
 	}
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		switch at, ok := fields[id]; {
 		case ok:
 			*at = t.size(kind)
@@ -253,11 +250,7 @@ func (t *thrift) dataHeader(kind byte, version int64, h *pageHeader) {
 			h.encoding = t.integer(kind)
 		case version == 8 && id == 7:
 			h.plain = kind == typeFalse
-			return false
-		default:
-			return false
 		}
-		return true
 	})
 }
 

@@ -68,7 +68,7 @@ func Open(r io.ReaderAt, size int64, ratio int) (*File, error) {
 	t := thrift{data: footer}
 	var elements []element
 	encrypted := false
-	t.fields(typeStruct, func(id int64, kind byte) bool {
+	t.fields(typeStruct, func(id int64, kind byte) {
 		switch id {
 		case 2:
 			t.list(kind, func(kind byte) { elements = append(elements, t.element(kind, len(elements))) })
@@ -76,11 +76,7 @@ func Open(r io.ReaderAt, size int64, ratio int) (*File, error) {
 			t.list(kind, func(kind byte) { f.groups = append(f.groups, t.group(kind)) })
 		case 8:
 			encrypted = true
-			return false
-		default:
-			return false
 		}
-		return true
 	})
 	switch {
 	case encrypted:
@@ -135,16 +131,13 @@ func readAt(r io.ReaderAt, buffer []byte, at int64) error {
 }
 
 func (t *thrift) group(kind byte) (g group) {
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		switch id {
 		case 1:
 			t.list(kind, func(kind byte) { g.chunks = append(g.chunks, t.chunk(kind)) })
 		case 3:
 			g.rows = t.integer(kind)
-		default:
-			return false
 		}
-		return true
 	})
 	if g.rows < 0 {
 		t.fail(fmt.Errorf("a group of %d rows", g.rows))
@@ -154,7 +147,7 @@ func (t *thrift) group(kind byte) (g group) {
 
 func (t *thrift) chunk(kind byte) (c chunk) {
 	known := false
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		switch id {
 		case 1:
 			t.fail(unsupported("a column in the file %q", t.binary(kind)))
@@ -163,10 +156,7 @@ func (t *thrift) chunk(kind byte) (c chunk) {
 			c = t.chunkMeta(kind)
 		case 8:
 			t.fail(unsupported("an encrypted column"))
-		default:
-			return false
 		}
-		return true
 	})
 	if !known {
 		t.fail(errors.New("a column without a description"))
@@ -176,22 +166,20 @@ func (t *thrift) chunk(kind byte) (c chunk) {
 
 func (t *thrift) chunkMeta(kind byte) (c chunk) {
 	dictionary, found := int64(0), 0
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		switch id {
 		case 4:
 			c.codec = codec(t.integer(kind))
+			found++
 		case 5:
 			c.values = t.integer(kind)
+			found++
 		case 9:
 			c.start = t.integer(kind)
+			found++
 		case 11:
 			dictionary = t.integer(kind)
-			return true
-		default:
-			return false
 		}
-		found++
-		return true
 	})
 	if found < 3 {
 		t.fail(errors.New("a column without its place"))
@@ -403,13 +391,13 @@ func (t *thrift) want(kind byte, ok bool) {
 	}
 }
 
-// fields calls do for each field of a struct. do reads the value and returns true, or leaves it.
-func (t *thrift) fields(kind byte, do func(id int64, kind byte) bool) {
+// fields calls do for each field of a struct. do reads the value, or leaves it.
+func (t *thrift) fields(kind byte, do func(id int64, kind byte)) {
 	t.want(kind, kind == typeStruct)
 	t.fieldsWithin(0, do)
 }
 
-func (t *thrift) fieldsWithin(depth int, do func(id int64, kind byte) bool) {
+func (t *thrift) fieldsWithin(depth int, do func(id int64, kind byte)) {
 	for id := int64(0); t.err == nil; {
 		head := t.byte()
 		if head == 0 {
@@ -418,8 +406,12 @@ func (t *thrift) fieldsWithin(depth int, do func(id int64, kind byte) bool) {
 		if id += int64(head >> 4); head>>4 == 0 {
 			id = zigzag(t.uvarint())
 		}
-		if kind := head & 15; t.err == nil && !do(id, kind) {
-			t.skip(kind, depth+1)
+		if t.err != nil {
+			return
+		}
+		start := t.at
+		if do(id, head&15); t.at == start { // a bool has no bytes
+			t.skip(head&15, depth+1)
 		}
 	}
 }
@@ -461,7 +453,7 @@ func (t *thrift) skip(kind byte, depth int) {
 	case typeMap:
 		t.skipMap(depth)
 	case typeStruct:
-		t.fieldsWithin(depth, func(int64, byte) bool { return false })
+		t.fieldsWithin(depth, func(int64, byte) {})
 	default:
 		t.want(kind, false)
 	}

@@ -67,7 +67,7 @@ func (t *thrift) element(kind byte, before int) (e element) {
 	if before >= maxElements {
 		t.fail(fmt.Errorf("a schema of more than %d elements", maxElements))
 	}
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		switch id {
 		case 1:
 			k := t.size(kind)
@@ -86,15 +86,10 @@ func (t *thrift) element(kind byte, before int) (e element) {
 		case 6:
 			if e.Meaning == Plain {
 				e.converted(t.integer(kind))
-				return true
 			}
-			return false
 		case 10:
 			t.logical(kind, &e.Leaf)
-		default:
-			return false
 		}
-		return true
 	})
 	return e
 }
@@ -116,39 +111,34 @@ func (e *element) converted(number int64) {
 }
 
 func (t *thrift) logical(kind byte, l *Leaf) {
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		switch id {
 		case 5:
 			l.Meaning = Decimal
 		case 8:
 			l.Meaning = Seconds
 			t.timestamp(kind, l)
-			return true
 		case 10:
 			l.Meaning = Plain
 			t.integerType(kind, l)
-			return true
 		case 14:
 			l.Meaning = UUID
 		case 15:
 			l.Meaning = Float16
 		}
-		return false
 	})
 }
 
 func (t *thrift) timestamp(kind byte, l *Leaf) {
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		if id != 2 {
-			return false
+			return
 		}
-		t.fields(kind, func(unit int64, _ byte) bool {
+		t.fields(kind, func(unit int64, _ byte) {
 			if 1 <= unit && unit <= 3 {
 				l.PerSecond = math.Pow10(3 * int(unit))
 			}
-			return false
 		})
-		return true
 	})
 	if l.PerSecond == 0 {
 		t.fail(errors.New("a timestamp without its unit"))
@@ -156,11 +146,10 @@ func (t *thrift) timestamp(kind byte, l *Leaf) {
 }
 
 func (t *thrift) integerType(kind byte, l *Leaf) {
-	t.fields(kind, func(id int64, kind byte) bool {
+	t.fields(kind, func(id int64, kind byte) {
 		if id == 2 && kind == typeFalse {
 			l.Meaning = Unsigned
 		}
-		return false
 	})
 }
 
