@@ -18,8 +18,9 @@ import (
 type codec int32
 
 var codecs = map[codec]struct {
-	name   string
-	decode func(page, compressed []byte) error // nil if unsupported
+	name string
+	// decode fills a page and returns the length of the content; nil if unsupported.
+	decode func(page, compressed []byte) (int, error)
 }{
 	0: {"UNCOMPRESSED", uncompressed},
 	1: {"SNAPPY", unsnappy},
@@ -51,54 +52,50 @@ func (c codec) decode(page, compressed []byte) (err error) {
 			err = fmt.Errorf("%s: %w", scheme.name, err)
 		}
 	}()
-	return scheme.decode(page, compressed)
-}
-
-func uncompressed(page, data []byte) error {
-	if copy(page, data); len(page) != len(data) {
-		return errLength
-	}
-	return nil
-}
-
-func unsnappy(page, data []byte) error {
-	if n, err := snappy.DecodedLen(data); err != nil || n != len(page) {
-		return errors.Join(err, errLength)
-	}
-	_, err := snappy.Decode(page, data)
-	return err
-}
-
-func unlz4(page, data []byte) error {
-	n, err := lz4.UncompressBlock(data, page)
+	n, err := scheme.decode(page, compressed)
 	if err == nil && n != len(page) {
 		err = errLength
 	}
 	return err
 }
 
-func ungzip(page, data []byte) error {
+func uncompressed(page, data []byte) (int, error) {
+	copy(page, data)
+	return len(data), nil
+}
+
+func unsnappy(page, data []byte) (int, error) {
+	if n, err := snappy.DecodedLen(data); err != nil || n != len(page) {
+		return 0, errors.Join(err, errLength)
+	}
+	_, err := snappy.Decode(page, data)
+	return len(page), err
+}
+
+func unlz4(page, data []byte) (int, error) { return lz4.UncompressBlock(data, page) }
+
+func ungzip(page, data []byte) (int, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	return fill(page, z)
 }
 
-func unbrotli(page, data []byte) error { return fill(page, brotli.NewReader(bytes.NewReader(data))) }
+func unbrotli(page, data []byte) (int, error) {
+	return fill(page, brotli.NewReader(bytes.NewReader(data)))
+}
 
-// fill reads a page from a stream that must end with it.
-func fill(page []byte, stream io.Reader) error {
+// fill reads a page from a stream, and at most a byte after it.
+func fill(page []byte, stream io.Reader) (int, error) {
 	if _, err := io.ReadFull(stream, page); err != nil {
-		return err
+		return 0, err
 	}
-	var more [1]byte
-	if n, err := io.ReadFull(stream, more[:]); n > 0 {
-		return errLength
-	} else if !errors.Is(err, io.EOF) {
-		return err
+	n, err := io.ReadFull(stream, make([]byte, 1))
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
-	return nil
+	return len(page) + n, err
 }
 
 // zstdDecoder decodes into the given buffer.
@@ -106,14 +103,11 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
 })
 
-func unzstd(page, data []byte) error {
+func unzstd(page, data []byte) (int, error) {
 	z, err := zstdDecoder()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	decoded, err := z.DecodeAll(data, page[:0:len(page)])
-	if err == nil && len(decoded) != len(page) {
-		err = errLength
-	}
-	return err
+	return len(decoded), err
 }
