@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/text"
@@ -37,22 +38,26 @@ func (s Space) Resolve(v *text.Vocabulary) (Resolved, error) {
 	if missing := slices.DeleteFunc(s.Named(), func(word string) bool { return tokens[v.Token(word)] > 0 }); len(missing) > 0 {
 		return Resolved{}, fmt.Errorf("canaries %q have words that the vocabulary of %d lacks: %s; use other words, or a larger vocabulary", s, v.Ordinary(), strings.Join(missing, ", "))
 	}
-	r := Resolved{Space: s}
-	for _, place := range s.places() {
-		switch place {
-		case blank, echo:
-			r.Fixed = append(r.Fixed, AnySymbol)
-		case separator:
-			r.Fixed = append(r.Fixed, text.Separator)
-		default:
-			r.Fixed = append(r.Fixed, tokens[v.Token(place)])
-		}
-	}
+	token := func(word string) int32 { return tokens[v.Token(word)] }
+	r := s.resolved(token)
 	for _, word := range s.symbols() {
-		r.Random = append(r.Random, tokens[v.Token(word)])
+		r.Random = append(r.Random, token(word))
 	}
 	slices.Sort(r.Random)
 	return r, nil
+}
+
+// resolved returns the space with the tokens of its fixed places.
+func (s Space) resolved(token func(place string) int32) Resolved {
+	return Resolved{Space: s, Fixed: lists.Map(s.places(), func(place string) int32 {
+		switch place {
+		case blank, rest, echo:
+			return AnySymbol
+		case separator:
+			return text.Separator
+		}
+		return token(place)
+	})}
 }
 
 // Choices lists the possible tokens at each position of a sequence, ascending, out of the given

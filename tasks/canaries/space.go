@@ -316,17 +316,8 @@ func (s Space) Cuts(n int) bool { return s.places()[n] == rest }
 // target. If symbols are whole words, not every sequence of these tokens is in the space: see
 // Sampler.
 func (s Space) Choices(ordinary int) [][]int32 {
-	r := Resolved{Space: s, Fixed: make([]int32, s.Words), Random: s.alphabet()}
-	for i, place := range s.places() {
-		switch place {
-		case blank, rest, echo:
-			r.Fixed[i] = AnySymbol
-		case separator:
-			r.Fixed[i] = text.Separator
-		default:
-			r.Fixed[i] = byteToken(place[0])
-		}
-	}
+	r := s.resolved(func(place string) int32 { return byteToken(place[0]) })
+	r.Random = s.alphabet()
 	return r.Choices(ordinary)
 }
 
