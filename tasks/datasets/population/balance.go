@@ -151,6 +151,7 @@ func (c *cutter) add(length int64, words int) (closed Extent, ok bool) {
 	return closed, true
 }
 
+// split divides users by whether they are held out.
 func split(all []Extent, held []bool) (members, out []Extent) {
 	for u, e := range all {
 		if held[u] {

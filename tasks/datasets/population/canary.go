@@ -65,27 +65,27 @@ type overlay struct {
 	canaries     []Placement
 }
 
+// placements returns a copy of all canaries, in the population or not; never nil.
+func (o overlay) placements() []Placement { return append([]Placement{}, o.canaries...) }
+
 // readOverlay reads the overlay and the canaries of a node, once for all tasks of a worker.
-func readOverlay(ctx context.Context, t *tasks.Task, input string) (*overlay, error) {
+func readOverlay(ctx context.Context, t *tasks.Task, input string) (overlay, error) {
 	node, err := t.Input(input)
 	if err != nil {
-		return nil, err
+		return overlay{}, err
 	}
-	return tasks.Memoize(t, node, OverlayBlob, func() (*overlay, int64, error) {
-		list, err := ReadPlacements(ctx, t, input)
-		if err != nil {
-			return nil, 0, err
+	return tasks.Memoize(t, node, OverlayBlob, func() (o overlay, size int64, err error) {
+		if o.canaries, err = ReadPlacements(ctx, t, input); err != nil {
+			return o, 0, err
 		}
 		data, err := t.Blob(ctx, input, OverlayBlob)
 		if err != nil {
-			return nil, 0, err
+			return o, 0, err
 		}
-		o, err := DecodeOverlay(data, len(list))
-		if err != nil {
-			return nil, 0, fmt.Errorf("overlay of node %s: %w", node.Short(), err)
+		if o.replacements, err = DecodeOverlay(data, len(o.canaries)); err != nil {
+			return o, 0, fmt.Errorf("overlay of node %s: %w", node.Short(), err)
 		}
-		size := len(o)*int(unsafe.Sizeof(Replacement{})) + 256*len(list)
-		return &overlay{o, list}, int64(size), nil
+		return o, int64(len(o.replacements)*int(unsafe.Sizeof(Replacement{})) + 256*len(o.canaries)), nil
 	})
 }
 

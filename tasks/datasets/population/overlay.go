@@ -43,6 +43,16 @@ func (o Overlay) of(user int) Overlay {
 	return o[from:to]
 }
 
+// take removes the first replacement if it is at an example, and returns its canary; otherwise -1.
+func (o *Overlay) take(example int) (canary int) {
+	if len(*o) == 0 || (*o)[0].Example != example {
+		return -1
+	}
+	canary = (*o)[0].Canary
+	*o = (*o)[1:]
+	return canary
+}
+
 func (o Overlay) encode() []byte {
 	out := []byte(overlayMagic)
 	out = binary.AppendUvarint(out, uint64(len(o)))

@@ -89,10 +89,7 @@ func (p *partitioner) open(ctx context.Context) (err error) {
 	if p.balanced, err = ReadIndex(ctx, p.task, BalancedInput, MembersIndexBlob); err != nil || !p.task.Has(InsertionsInput) {
 		return err
 	}
-	o, err := readOverlay(ctx, p.task, InsertionsInput)
-	if err == nil {
-		p.inserted = *o
-	}
+	p.inserted, err = readOverlay(ctx, p.task, InsertionsInput)
 	return err
 }
 
@@ -166,11 +163,7 @@ func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sha
 			if sentence, err = ReadExample(scan, sentence, p.balanced.Sequence, maxToken); err != nil {
 				return err
 			}
-			r := record{user: u, original: sentence, canary: -1}
-			if len(replaced) > 0 && replaced[0].Example == i {
-				r.canary, replaced = replaced[0].Canary, replaced[1:]
-			}
-			if err := f(r); err != nil {
+			if err := f(record{user: u, original: sentence, canary: replaced.take(i)}); err != nil {
 				return err
 			}
 		}
@@ -287,9 +280,8 @@ func (f *refiller) close(ctx context.Context) error {
 }
 
 func (p *partitioner) write(ctx context.Context, index *Index, o Overlay) error {
-	list := append([]Placement{}, p.inserted.canaries...)
 	discarded := p.balanced.Counts().Examples - index.Counts().Examples
-	return Write(ctx, p.task, index, list, o, discarded)
+	return Write(ctx, p.task, index, p.inserted.placements(), o, discarded)
 }
 
 // Write writes the blobs that Open reads, and PartitionMetrics: an index, the

@@ -23,7 +23,7 @@ import (
 // Users()-1. Records are the examples of all users, one user after another, from 0 to Records()-1.
 type Population struct {
 	index   *Index
-	overlay *overlay // nil without canaries
+	overlay overlay // empty without canaries
 	stream  stream
 	cache   userCache
 }
@@ -43,7 +43,7 @@ func Open(ctx context.Context, t *tasks.Task, populationInput, shardsInput strin
 	if err != nil {
 		return nil, err
 	}
-	return &Population{index: index, overlay: o, stream: trainStream(t, shardsInput, index)}, nil
+	return &Population{index: index, overlay: o, stream: streamOf(t, shardsInput, Train, index)}, nil
 }
 
 // OpenPart opens a part of an Encode node, which never has canaries. Its users are all users of the
@@ -53,7 +53,7 @@ func OpenPart(ctx context.Context, t *tasks.Task, input string, part Part) (*Pop
 	if err != nil {
 		return nil, err
 	}
-	return &Population{index: index, stream: stream{task: t, input: input, part: part, size: index.ShardBytes}}, nil
+	return &Population{index: index, stream: streamOf(t, input, part, index)}, nil
 }
 
 // OpenBalanced opens the balanced users of a Balance node before any partition: those that train
@@ -68,15 +68,11 @@ func OpenBalanced(ctx context.Context, t *tasks.Task, balancedInput, partsInput 
 	if err != nil {
 		return nil, err
 	}
-	p := &Population{index: index, stream: trainStream(t, partsInput, index)}
+	p := &Population{index: index, stream: streamOf(t, partsInput, Train, index)}
 	if !heldOut && t.Has(InsertionsInput) {
 		p.overlay, err = readOverlay(ctx, t, InsertionsInput)
 	}
 	return p, err
-}
-
-func trainStream(t *tasks.Task, input string, index *Index) stream {
-	return stream{task: t, input: input, part: Train, size: index.ShardBytes}
 }
 
 // Users returns the number of users.
@@ -93,12 +89,7 @@ func (p *Population) Words(u int) int { return p.index.Extents[u].Words }
 func (p *Population) Index() *Index { return p.index }
 
 // Replacements returns the overlay, nil without canaries. The caller must not modify it.
-func (p *Population) Replacements() Overlay {
-	if p.overlay == nil {
-		return nil
-	}
-	return p.overlay.replacements
-}
+func (p *Population) Replacements() Overlay { return p.overlay.replacements }
 
 // Canary returns the number of the canary at an example of user u, -1 without one.
 func (p *Population) Canary(u, example int) int {
@@ -108,14 +99,6 @@ func (p *Population) Canary(u, example int) int {
 		}
 	}
 	return -1
-}
-
-// placements returns all canaries, in the population or not.
-func (p *Population) placements() []Placement {
-	if p.overlay == nil {
-		return []Placement{}
-	}
-	return append([]Placement{}, p.overlay.canaries...)
 }
 
 // Records returns the number of examples of all users.
@@ -132,7 +115,7 @@ func (p *Population) ReadUser(ctx context.Context, u int) ([][]int32, error) {
 	if u < 0 || u >= p.Users() {
 		return nil, tasks.Permanent(fmt.Errorf("user %d of a population of %d", u, p.Users()))
 	}
-	if sentences, ok := p.cache.get(u); ok {
+	if sentences, ok := p.cache.users[u]; ok {
 		return sentences, nil
 	}
 	e := p.index.Extents[u]
@@ -161,11 +144,9 @@ func (p *Population) ReadOwn(ctx context.Context, u int) (own [][]int32, canarie
 	}
 	canaries = len(replaced)
 	for i, s := range sentences {
-		if len(replaced) > 0 && replaced[0].Example == i {
-			replaced = replaced[1:]
-			continue
+		if replaced.take(i) < 0 {
+			own = append(own, s)
 		}
-		own = append(own, s)
 	}
 	return own, canaries, nil
 }
@@ -209,33 +190,23 @@ func (p *Population) decode(u int, data []byte) ([][]int32, error) {
 	r := bytes.NewReader(data)
 	words := make([]int32, 0, p.index.Sequence)
 	arena := make([]int32, 0, e.Words+2*e.Examples)
-	ends := make([]int, e.Examples)
-	for i := range ends {
+	sentences := make([][]int32, e.Examples)
+	for i := range sentences {
 		var err error
 		if words, err = ReadExample(r, words, p.index.Sequence, maxToken); err != nil {
 			return nil, err
 		}
-		if len(replaced) > 0 && replaced[0].Example == i {
-			words = append(words[:0], p.overlay.canaries[replaced[0].Canary].Tokens...)
-			replaced = replaced[1:]
+		if canary := replaced.take(i); canary >= 0 {
+			words = append(words[:0], p.overlay.canaries[canary].Tokens...)
 		}
+		from := len(arena)
 		arena = text.Frame(arena, words, p.index.Sequence)
-		ends[i] = len(arena)
+		sentences[i] = slices.Clip(arena[from:])
 	}
 	if r.Len() > 0 || len(replaced) > 0 {
 		return nil, fmt.Errorf("%d bytes and %d canaries beyond the last example: %w", r.Len(), len(replaced), storage.ErrCorrupt)
 	}
-	return cutAt(arena, ends), nil
-}
-
-func cutAt(arena []int32, ends []int) [][]int32 {
-	out := make([][]int32, len(ends))
-	from := 0
-	for i, end := range ends {
-		out[i] = arena[from:end:end]
-		from = end
-	}
-	return out
+	return sentences, nil
 }
 
 // userCache keeps decoded users, first in, first out. Its zero value is empty.
@@ -249,11 +220,6 @@ type cachedUser struct{ user, tokens int }
 
 // cacheTokens is the number of tokens that a cache keeps: 32 MiB.
 const cacheTokens = 8 << 20
-
-func (c *userCache) get(u int) ([][]int32, bool) {
-	sentences, ok := c.users[u]
-	return sentences, ok
-}
 
 func (c *userCache) put(u int, sentences [][]int32, tokens int) {
 	if c.users == nil {
@@ -326,5 +292,5 @@ func (p *Population) WriteWithout(ctx context.Context, t *tasks.Task, u, example
 // write writes the population with the given extents and the canaries of some users.
 func (p *Population) write(ctx context.Context, t *tasks.Task, extents []Extent, has func(user int) bool) error {
 	overlay := slices.DeleteFunc(slices.Clone(p.Replacements()), func(r Replacement) bool { return !has(r.User) })
-	return Write(ctx, t, p.index.WithExtents(extents), p.placements(), overlay, 0)
+	return Write(ctx, t, p.index.WithExtents(extents), p.overlay.placements(), overlay, 0)
 }

@@ -36,11 +36,7 @@ func runReferenceUsers(ctx context.Context, t *tasks.Task, p *ReferenceParams) e
 		return err
 	}
 	all := slices.Concat(members.Extents, heldOut.Extents)
-	out := p.Members(len(all))
-	for u := range out {
-		out[u] = !out[u]
-	}
-	drawn, others := split(all, out)
+	others, drawn := split(all, p.Members(len(all)))
 	if len(drawn) == 0 {
 		return tasks.Permanent(fmt.Errorf("reference model %d has none of %d users to train on; expected 2 users at least", p.Model, len(all)))
 	}

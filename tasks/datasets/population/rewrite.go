@@ -55,17 +55,14 @@ func rewrite(ctx context.Context, t *tasks.Task, atLeast int, change func(Exampl
 }
 
 func (w *Writer) rewrite(ctx context.Context, population *Population, change func(Example) ([]int32, error)) error {
-	replaced := population.Replacements()
 	for user := range population.Users() {
 		sentences, err := population.ReadUser(ctx, user)
 		if err != nil {
 			return err
 		}
+		replaced := population.Replacements().of(user)
 		for i, sentence := range sentences {
-			x := Example{User: user, Example: i, Canary: -1, Words: sentence[1 : 1+text.WordsOf(sentence)]}
-			if len(replaced) > 0 && replaced[0].User == user && replaced[0].Example == i {
-				x.Canary, replaced = replaced[0].Canary, replaced[1:]
-			}
+			x := Example{User: user, Example: i, Canary: replaced.take(i), Words: sentence[1 : 1+text.WordsOf(sentence)]}
 			words, err := change(x)
 			if err != nil {
 				return err
@@ -147,7 +144,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	if err := putGroups(ctx, w.task, w.groups); err != nil {
 		return err
 	}
-	return Write(ctx, w.task, index, w.before.placements(), w.overlay, max(0, records-kept))
+	return Write(ctx, w.task, index, w.before.overlay.placements(), w.overlay, max(0, records-kept))
 }
 
 // SelectExamples rewrites the population of the inputs PopulationInput and ShardsInput into new
@@ -192,5 +189,5 @@ func SelectUsers(ctx context.Context, t *tasks.Task, keep func(user int) bool) e
 		return err
 	}
 	index := population.index.WithExtents(extents)
-	return Write(ctx, t, index, population.placements(), overlay, population.Records()-index.Counts().Examples)
+	return Write(ctx, t, index, population.overlay.placements(), overlay, population.Records()-index.Counts().Examples)
 }

@@ -91,6 +91,10 @@ type stream struct {
 	size  int64 // size of a shard
 }
 
+func streamOf(t *tasks.Task, input string, part Part, x *Index) stream {
+	return stream{task: t, input: input, part: part, size: x.ShardBytes}
+}
+
 // read returns length bytes from offset. The caller must not modify them.
 func (s stream) read(ctx context.Context, offset, length int64) ([]byte, error) {
 	var out []byte
@@ -125,7 +129,7 @@ type Scanner struct {
 
 // Scan reads a part of an input up to the end of the index's last extent.
 func Scan(ctx context.Context, t *tasks.Task, input string, part Part, x *Index) *Scanner {
-	return &Scanner{ctx: ctx, stream: stream{task: t, input: input, part: part, size: x.ShardBytes}, end: x.end()}
+	return &Scanner{ctx: ctx, stream: streamOf(t, input, part, x), end: x.end()}
 }
 
 func (s *Scanner) ReadByte() (byte, error) {
