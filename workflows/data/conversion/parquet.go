@@ -106,11 +106,11 @@ func (p *parquetTable) lookUp(column string, paths [][]string) (int, error) {
 
 // rows yields the images of a group of rows.
 func (p *parquetTable) rows(group int, yield func(Example, error) bool) (more bool, err error) {
-	image, user, label := p.table.Read(group, p.image), p.table.Read(group, p.user), p.table.Read(group, p.label)
+	columns := [3]*parquetfile.Column{p.table.Read(group, p.image), p.table.Read(group, p.user), p.table.Read(group, p.label)}
 	for range p.table.Rows(group) {
 		p.row++
 		x := Example{Where: fmt.Sprintf("%s, row %d", p.name, p.row)}
-		fault, err := p.example(&x, image, user, label)
+		fault, err := p.example(&x, columns)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w; the file is damaged: get it again", x.Where, noEnd(err))
 		}
@@ -132,20 +132,16 @@ func noEnd(err error) error {
 	return err
 }
 
-// example reads the example of the next row. A fault concerns only that row.
-func (p *parquetTable) example(x *Example, images, users, labels *parquetfile.Column) (fault, err error) {
-	image, err := images.Next()
-	if err != nil {
-		return nil, err
+// example reads the example of the next row from the columns of images, users and labels. A fault concerns
+// only that row.
+func (p *parquetTable) example(x *Example, columns [3]*parquetfile.Column) (fault, err error) {
+	var values [3]parquetfile.Value
+	for i, c := range columns {
+		if values[i], err = c.Next(); err != nil {
+			return nil, err
+		}
 	}
-	user, err := users.Next()
-	if err != nil {
-		return nil, err
-	}
-	label, err := labels.Next()
-	if err != nil {
-		return nil, err
-	}
+	image, user, label := values[0], values[1], values[2]
 	if !user.Null {
 		if x.User, fault = p.table.Leaves()[p.user].Text(user); fault != nil {
 			return fmt.Errorf("%s: %w", x.Where, fault), nil
