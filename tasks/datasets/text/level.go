@@ -30,9 +30,6 @@ const (
 	SubwordLevel Level = "subword"
 )
 
-// levels holds all levels.
-var levels = registry.New("level", func(s LevelScheme) Level { return s.Level }, wordLevel, byteLevel, imageLevel, subwordLevel)
-
 // LevelScheme describes a level.
 type LevelScheme struct {
 	Level Level
@@ -68,40 +65,40 @@ const Bytes = 256
 // English.
 const SentenceBytes = 100
 
-var wordLevel = LevelScheme{
-	Level:    WordLevel,
-	Summary:  "lower-cased words and punctuation marks, as the tokenizer takes them apart",
-	Unit:     "words",
-	Sequence: SentenceWords,
-}
-
-var byteLevel = LevelScheme{
-	Level:    ByteLevel,
-	Summary:  "the bytes of the text's UTF-8, as they are",
-	Symbols:  byteSymbols,
-	Unit:     "bytes",
-	Sequence: SentenceBytes,
-}
-
-var imageLevel = LevelScheme{
-	Level:    ImageLevel,
-	Summary:  "an image: its label, then its pixels, each from 0 to 255",
-	Symbols:  numberSymbols,
-	Unit:     "numbers",
-	Sequence: 1 + 28*28, // of an image of the default shape
-	Images:   true,
-}
-
 // SentenceSubwords is the default length of sentences at the subword level.
 const SentenceSubwords = 32
 
-var subwordLevel = LevelScheme{
-	Level:    SubwordLevel,
-	Summary:  "the tokens of a tokenizer.json",
-	Unit:     "tokens",
-	Sequence: SentenceSubwords,
-	Subwords: true,
-}
+// levels holds all levels.
+var levels = registry.New("level", func(s LevelScheme) Level { return s.Level },
+	LevelScheme{
+		Level:    WordLevel,
+		Summary:  "lower-cased words and punctuation marks, as the tokenizer takes them apart",
+		Unit:     "words",
+		Sequence: SentenceWords,
+	},
+	LevelScheme{
+		Level:    ByteLevel,
+		Summary:  "the bytes of the text's UTF-8, as they are",
+		Symbols:  byteSymbols,
+		Unit:     "bytes",
+		Sequence: SentenceBytes,
+	},
+	LevelScheme{
+		Level:    ImageLevel,
+		Summary:  "an image: its label, then its pixels, each from 0 to 255",
+		Symbols:  numberSymbols,
+		Unit:     "numbers",
+		Sequence: 1 + 28*28, // of an image of the default shape
+		Images:   true,
+	},
+	LevelScheme{
+		Level:    SubwordLevel,
+		Summary:  "the tokens of a tokenizer.json",
+		Unit:     "tokens",
+		Sequence: SentenceSubwords,
+		Subwords: true,
+	},
+)
 
 // IsZero reports whether the text is read as words, so that JSON that omits zero values is the same
 // with WordLevel and with the empty value.
@@ -115,10 +112,7 @@ func (l Level) Check() error {
 
 // Scheme returns the entry of the level; empty for an unknown level, which every task rejects.
 func (l Level) Scheme() LevelScheme {
-	s, err := levels.Find(cmp.Or(l, WordLevel))
-	if err != nil {
-		return LevelScheme{}
-	}
+	s, _ := levels.Find(cmp.Or(l, WordLevel)) // empty with an error
 	return s
 }
 

@@ -104,8 +104,11 @@ func (v *Vocabulary) Text(tokens []int32) string {
 		}
 		return string(text)
 	}
+	if v.alphabet == subwords.Characters { // such tokenizers add a leading space
+		return strings.TrimPrefix(v.alphabet.Text(WordsAt(v.Words, tokens)), " ")
+	}
 	if v.alphabet != 0 {
-		return v.unspaced(v.alphabet.Text(WordsAt(v.Words, tokens)))
+		return v.alphabet.Text(WordsAt(v.Words, tokens))
 	}
 	return strings.Join(WordsAt(v.Words, tokens), " ")
 }
@@ -121,14 +124,6 @@ func (v *Vocabulary) Texts(prefix, suffix []int32) (context, continuation string
 	}
 	kept := strings.TrimRight(context, " ")
 	return kept, context[len(kept):] + continuation
-}
-
-// unspaced returns a text without the leading space that tokenizers of characters add.
-func (v *Vocabulary) unspaced(text string) string {
-	if v.alphabet == subwords.Characters {
-		return strings.TrimPrefix(text, " ")
-	}
-	return text
 }
 
 // JoinLines ends every word with a newline; no word holds one.
