@@ -110,14 +110,17 @@ func balance(ctx context.Context, t *tasks.Task, index *Index, words int) (all [
 	sentence := make([]int32, 0, index.Sequence)
 	for u, extent := range index.Extents {
 		before := len(all)
-		cut := cutter{words: words, open: Extent{Offset: extent.Offset}}
+		open := Extent{Offset: extent.Offset}
 		for range extent.Examples {
 			start := scan.offset()
 			if sentence, err = ReadExample(scan, sentence, index.Sequence, maxToken); err != nil {
 				return nil, 0, err
 			}
-			if closed, ok := cut.add(scan.offset()-start, len(sentence)); ok {
-				all = append(all, closed)
+			open.Length += scan.offset() - start
+			open.Examples++
+			if open.Words += len(sentence); open.Words >= words {
+				all = append(all, open)
+				open = Extent{Offset: open.Offset + open.Length}
 			}
 		}
 		if scan.offset() != extent.Offset+extent.Length {
@@ -129,26 +132,6 @@ func balance(ctx context.Context, t *tasks.Task, index *Index, words int) (all [
 		t.Progress(tasks.Progress{Done: int64(u + 1), Total: int64(len(index.Extents))})
 	}
 	return all, users, nil
-}
-
-// cutter cuts one user's examples into balanced users.
-type cutter struct {
-	words int
-	open  Extent
-}
-
-// add adds the user's next example. If it completes a balanced user, add returns that user and
-// begins the next.
-func (c *cutter) add(length int64, words int) (closed Extent, ok bool) {
-	c.open.Length += length
-	c.open.Examples++
-	c.open.Words += words
-	if c.open.Words < c.words {
-		return Extent{}, false
-	}
-	closed = c.open
-	c.open = Extent{Offset: closed.Offset + closed.Length}
-	return closed, true
 }
 
 // split divides users by whether they are held out.
