@@ -203,11 +203,22 @@ func (c *converter) add(x *Example) error {
 
 // labelOf returns the label of an image, nil if it has none.
 func (c *converter) labelOf(x *Example) (*int, error) {
-	if x.Tags != nil || x.Unlabelled && c.Options.Unlabelled {
+	switch {
+	case x.Tags != nil || x.Unlabelled && c.Options.Unlabelled:
 		return nil, nil
+	case x.Unlabelled:
+		return nil, fmt.Errorf("%s: the label is empty; expected a whole number, or say that images may lack one (--unlabelled)", x.Where)
+	case c.IgnoreCase && (x.Label < 0 || x.Label >= allCharacters):
+		return nil, fmt.Errorf("%s: the label is %d; expected 0 to %d, the digits, capital and small letters of EMNIST", x.Where, x.Label, allCharacters-1)
 	}
-	label, err := c.label(x)
-	return &label, err
+	label := x.Label
+	if c.IgnoreCase && label >= withoutCase {
+		label -= allCharacters - withoutCase
+	}
+	if classes := cmp.Or(c.Shape.Classes, images.MaxClasses); label < 0 || label >= classes {
+		return nil, fmt.Errorf("%s: the label is %d; expected 0 to %d", x.Where, label, classes-1)
+	}
+	return &label, nil
 }
 
 // count counts the label or the tags of an image.
@@ -234,26 +245,6 @@ func (c *converter) skip(err error) error {
 	}
 	c.found.Skips.add(corrupt.Error())
 	return nil
-}
-
-func (c *converter) label(x *Example) (int, error) {
-	if x.Unlabelled {
-		return 0, fmt.Errorf("%s: the label is empty; expected a whole number, or say that images may lack one (--unlabelled)", x.Where)
-	}
-	label, classes := x.Label, c.Shape.Classes
-	if c.IgnoreCase {
-		if label < 0 || label >= allCharacters {
-			return 0, fmt.Errorf("%s: the label is %d; expected 0 to %d, the digits, capital and small letters of EMNIST", x.Where, label, allCharacters-1)
-		}
-		if label >= withoutCase {
-			label -= allCharacters - withoutCase
-		}
-	}
-	classes = cmp.Or(classes, images.MaxClasses)
-	if label < 0 || label >= classes {
-		return 0, fmt.Errorf("%s: the label is %d; expected 0 to %d", x.Where, label, classes-1)
-	}
-	return label, nil
 }
 
 // pixels returns the pixels of an example, in the common shape.
@@ -292,14 +283,11 @@ func (c *converter) shapeOfFile(file []byte) error {
 }
 
 func (c *converter) setShape(width, height int) error {
-	shape := c.Shape
-	shape.Width, shape.Height = width, height
-	check := shape
-	check.Classes = 1
-	if err := check.Check(); err != nil {
+	shape := images.Shape{Width: width, Height: height, Channels: c.Shape.Channels, Classes: 1}
+	if err := shape.Check(); err != nil {
 		return err
 	}
-	c.Shape = shape
+	c.Shape.Width, c.Shape.Height = width, height
 	return nil
 }
 
