@@ -88,6 +88,13 @@ func NewDecompressor(content io.Reader, ratio int) (*Decompressor, error) {
 	return &Decompressor{Reader: in, Compressed: skipped}, nil
 }
 
+// SkipMark skips a byte order mark.
+func SkipMark(in *bufio.Reader) {
+	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
+		_, _ = in.Discard(3) // Peek has returned them
+	}
+}
+
 // skipFrames skips the skippable frames (RFC 8878 section 3.1.2) before the first frame with content.
 func skipFrames(in *bufio.Reader) (some bool, err error) {
 	for {

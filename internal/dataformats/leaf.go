@@ -45,9 +45,7 @@ var errEnough = errors.New("enough")
 
 func each(file io.Reader, do func(LEAFExample) error) error {
 	buffered := bufio.NewReader(file)
-	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
-		_, _ = buffered.Discard(3) // already peeked
-	}
+	SkipMark(buffered)
 	tape := &tape{Reader: buffered}
 	r := reader{json.NewDecoder(tape), tape}
 	for objects := 0; ; objects++ {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"coalmine/internal/dataformats"
 )
 
 // csv yields the rows of a table in text. The header decides its separator if comma is 0.
@@ -51,9 +53,7 @@ var ErrCarriageReturns = errors.New(`lines end in carriage returns alone; replac
 
 func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	content := bufio.NewReader(r.content)
-	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
-		_, _ = content.Discard(3) // Peek has returned them
-	}
+	dataformats.SkipMark(content)
 	header := unquotedHeader(content)
 	if strings.Contains(strings.TrimSuffix(header, "\r"), "\r") {
 		return nil, mistaken("%w", ErrCarriageReturns)

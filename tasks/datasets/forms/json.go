@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/dataformats"
 	"coalmine/internal/encoding"
 )
 
@@ -39,9 +40,7 @@ func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 // memberNames returns the names of the members of the first object with a text or a number.
 func (r *reader) memberNames() ([]string, error) {
 	content := bufio.NewReader(r.content)
-	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
-		_, _ = content.Discard(3) // Peek has returned them
-	}
+	dataformats.SkipMark(content)
 	var object map[string]json.RawMessage
 	err := json.NewDecoder(content).Decode(&object)
 	if errors.Is(err, io.EOF) {

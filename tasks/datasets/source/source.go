@@ -311,9 +311,7 @@ func Columns(ctx context.Context, f File, named forms.Form) (forms.Form, []strin
 
 // jsonLines yields the records of a file with one per line.
 func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainReader) (more bool, err error) {
-	if bom, _ := lines.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		_, _ = lines.Discard(3) // Peek has returned them
-	}
+	dataformats.SkipMark(lines)
 	if endsInCarriageReturn(lines) {
 		return false, &Error{File: name, Err: forms.ErrCarriageReturns, mistaken: true}
 	}
