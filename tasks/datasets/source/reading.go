@@ -105,30 +105,26 @@ func (r Reading) ImageLabels() int {
 
 // lines returns the lineForm of sources with this reading. splits determines their splits.
 func (r Reading) lines(splits *splitReader) lineForm {
-	if c := r.Columns; c != (forms.Columns{}) {
-		r.Columns = forms.Columns{}
-		plain := r.lines(splits)
-		r.Columns = c
-		return r.renamed(plain, splits)
-	}
-	if r.Grouped {
-		r.Grouped = false
-		return r.lines(splits).grouped()
+	lines := textLines(r.recordRules())
+	scheme, err := labels.Find(r.Label)
+	switch {
+	case r.Level.Scheme().Images:
+		lines = r.imageLines()
+	case r.Pairs:
+		lines = pairLines(r.recordRules())
+	case err == nil:
+		lines = r.labelLines(scheme)
 	}
 	if r.Timed {
-		r.Timed = false
-		return r.lines(splits).timed()
+		lines = lines.timed()
 	}
-	if r.Level.Scheme().Images {
-		return r.imageLines()
+	if r.Grouped {
+		lines = lines.grouped()
 	}
-	if r.Pairs {
-		return pairLines(r.recordRules())
+	if r.Columns != (forms.Columns{}) {
+		lines = r.renamed(lines, splits)
 	}
-	if scheme, err := labels.Find(r.Label); err == nil {
-		return r.labelLines(scheme)
-	}
-	return textLines(r.recordRules())
+	return lines
 }
 
 func (r Reading) Check() error {
