@@ -126,36 +126,10 @@ func OutputsOf(c *storage.Commit) Outputs {
 
 // Evaluator computes a plan one node after the other, in memory, without queue
 // or store. Its results are those expected of a coordinator.
-type Evaluator struct {
-	blobs map[storage.Key]map[string][]byte
-}
+type Evaluator struct{ runner *tasks.Runner }
 
 // NewEvaluator returns an evaluator that has computed nothing.
-func NewEvaluator() *Evaluator { return &Evaluator{make(map[storage.Key]map[string][]byte)} }
-
-// Commit implements tasks.Source; the kinds read no commits.
-func (e *Evaluator) Commit(context.Context, storage.Key) (*storage.Commit, error) {
-	return nil, errors.New("test kinds read no metrics")
-}
-
-// Blob implements tasks.Source.
-func (e *Evaluator) Blob(_ context.Context, node storage.Key, name string) ([]byte, error) {
-	data, ok := e.blobs[node][name]
-	if !ok {
-		return nil, fmt.Errorf("no blob %q of %s", name, node.Short())
-	}
-	return data, nil
-}
-
-// BlobRange implements tasks.Source; the kinds read whole blobs.
-func (e *Evaluator) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
-	return nil, errors.New("test kinds read whole blobs")
-}
-
-// Imported implements tasks.Source; the kinds import nothing.
-func (e *Evaluator) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
-	return nil, errors.New("test kinds import nothing")
-}
+func NewEvaluator() *Evaluator { return &Evaluator{tasks.NewRunner()} }
 
 // Sink holds the outputs of a task by name.
 type Sink map[string][]byte
@@ -166,18 +140,12 @@ func (s Sink) Put(_ context.Context, name string, data []byte, _ storage.Durabil
 	return nil
 }
 
-func (e *Evaluator) execute(spec tasks.Spec) error {
-	sink := make(Sink)
-	if err := Kinds[spec.Kind].Run(context.Background(), tasks.NewTask(spec, e, sink, nil, nil)); err != nil {
-		return err
-	}
-	e.blobs[spec.Key] = sink
-	return nil
-}
-
 // Reach computes a node of a plan and its needs.
 func (e *Evaluator) Reach(p *plan.Plan, r plan.Ref) error {
-	w := walk{plan: p, done: func(key storage.Key) bool { return e.blobs[key] != nil }, execute: e.execute}
+	w := walk{plan: p, done: func(key storage.Key) bool { return e.runner.Node(key) != nil }, execute: func(spec tasks.Spec) error {
+		_, err := e.runner.Run(context.Background(), Kinds[spec.Kind], spec)
+		return err
+	}}
 	return w.reach(r)
 }
 
@@ -229,57 +197,32 @@ func (w *walk) all(needs []plan.Ref, specs ...tasks.Spec) error {
 
 // Outputs returns the outputs of a node, nil if it has not been computed.
 func (e *Evaluator) Outputs(key storage.Key) Outputs {
-	if e.blobs[key] == nil {
+	n := e.runner.Node(key)
+	if n == nil {
 		return nil
 	}
-	out := make(Outputs)
-	for name, data := range e.blobs[key] {
-		out[name] = storage.DigestOf(data)
-	}
-	return out
+	return OutputsOf(n.Commit())
 }
 
-// Source reads inputs from an archive as a worker does.
-type Source struct{ Archive *storage.Archive }
-
-// Commit implements tasks.Source.
-func (s Source) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
-	c, err := s.Archive.Committed(ctx, node)
-	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
-		return nil, &tasks.MissingError{Node: node, Err: err}
-	}
-	return c, err
+// Source reads inputs from an archive as a worker does. The kinds read whole blobs, and nothing else.
+type Source struct {
+	tasks.Source
+	Archive *storage.Archive
 }
 
 func (s Source) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
-	c, err := s.Commit(ctx, node)
-	if err != nil {
-		return nil, err
-	}
-	b, ok := c.Blob(name)
-	if !ok {
-		return nil, fmt.Errorf("%s %s has no blob %q", c.Kind, node.Short(), name)
-	}
-	data, err := s.Archive.ReadBlob(ctx, node, b)
+	data, err := s.Archive.ReadOutput(ctx, node, name)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
 		return nil, &tasks.MissingError{Node: node, Blob: name, Err: err}
 	}
 	return data, err
 }
 
-func (s Source) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
-	return nil, errors.New("test kinds read whole blobs")
-}
-
-func (s Source) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
-	return nil, errors.New("test kinds import nothing")
-}
-
 // Execute runs a task on the outputs in an archive and commits its outputs there,
 // as a worker does. It returns the commit in the archive.
 func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, attempt string) (*storage.Commit, error) {
 	sink := make(Sink)
-	if err := Kinds[spec.Kind].Run(ctx, tasks.NewTask(spec, Source{archive}, sink, nil, nil)); err != nil {
+	if err := Kinds[spec.Kind].Run(ctx, tasks.NewTask(spec, Source{Archive: archive}, sink, nil, nil)); err != nil {
 		return nil, err
 	}
 	c := &storage.Commit{Key: spec.Key, Kind: spec.Kind, KindVersion: spec.Version, Attempt: attempt}
