@@ -172,9 +172,10 @@ func (d *deletions) seekResidue(ch *graph.Chain) {
 		return
 	}
 	l.residue = residueSought
-	residue := retention.NewResidue(d.store.archive, ch.Shape, d.ledger.On(ch.Recipe),
-		availability.Chain{Frontier: ch.Frontier, Checkpoints: slices.Clone(ch.Have)})
-	residue.Needed = ch.Needed()
+	residue := retention.Residue{
+		Archive: d.store.archive, Chain: ch.Shape, Claims: d.ledger.On(ch.Recipe), Needed: ch.Needed(),
+		Found: availability.Chain{Frontier: ch.Frontier, Checkpoints: slices.Clone(ch.Have)},
+	}
 	d.persist(reading, "looking for old rounds", always, func(ctx context.Context) (func(), error) {
 		left, err := residue.Find(ctx)
 		return func() {

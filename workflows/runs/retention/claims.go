@@ -164,29 +164,14 @@ func (l *Ledger) Chains() int { return len(l.byChain) }
 // Residue finds the nodes of a chain that interrupted deletions have left. The
 // number of requests is bounded.
 type Residue struct {
-	// LookUp looks up a node in storage, Has only its record.
-	LookUp func(context.Context, storage.Key) (availability.Node, error)
-	Has    func(context.Context, storage.Key) (bool, error)
-	Chain  *plan.Chain
-	Claims Claims
+	Archive *storage.Archive
+	Chain   *plan.Chain
+	Claims  Claims
 	// Needed lists the steps, ascending, that a node has yet to read, claimed or not.
 	Needed []int
-	// Frontier is the highest committed step.
-	Frontier int
-	// Checkpoints lists the steps at which a survey found checkpoints; one may
-	// be the position of a replay.
-	Checkpoints []int
-}
-
-// NewResidue returns the search for the residue of a chain in an archive. found is
-// the result of a survey of the chain.
-func NewResidue(archive *storage.Archive, chain *plan.Chain, claims Claims, found availability.Chain) Residue {
-	return Residue{
-		LookUp: func(ctx context.Context, key storage.Key) (availability.Node, error) {
-			return availability.LookUp(ctx, archive, key)
-		},
-		Has: archive.HasCommit, Chain: chain, Claims: claims, Frontier: found.Frontier, Checkpoints: found.Checkpoints,
-	}
+	// Found is the result of a survey of the chain: the highest committed step, and the steps with
+	// checkpoints, one of which may be the position of a replay.
+	Found availability.Chain
 }
 
 // Find searches backwards from every step at which work may have stopped, and
@@ -194,18 +179,18 @@ func NewResidue(archive *storage.Archive, chain *plan.Chain, claims Claims, foun
 func (x Residue) Find(ctx context.Context) ([]Retirement, error) {
 	s := &residueSearch{Residue: x, ctx: ctx}
 	var left []Retirement
-	tops := slices.Clone(x.Checkpoints)
-	for _, stopped := range append([]int{x.Frontier}, x.Checkpoints...) {
+	tops := slices.Clone(x.Found.Checkpoints)
+	for _, stopped := range append([]int{x.Found.Frontier}, x.Found.Checkpoints...) {
 		left = append(left, s.stepsBelow(stopped)...)
 		tops = append(tops, plan.Segment(stopped)*tasks.SegmentSteps)
 	}
-	closed := plan.Segment(x.Frontier) * tasks.SegmentSteps
+	closed := plan.Segment(x.Found.Frontier) * tasks.SegmentSteps
 	for _, c := range x.Claims {
 		left = append(left, s.rolledOut(c)...)
 		tops = append(tops, c.StepsKept(closed)...)
 	}
 	for _, top := range slices.Compact(slices.Sorted(slices.Values(tops))) {
-		if x.Claims.Keep(top, x.Frontier) || plan.Boundary(top) {
+		if x.Claims.Keep(top, x.Found.Frontier) || plan.Boundary(top) {
 			left = append(left, s.recordsBelow(top, closed)...)
 		}
 	}
@@ -222,7 +207,7 @@ type residueSearch struct {
 // keeps reports whether the checkpoint of a step stays.
 func (x *residueSearch) keeps(step int) bool {
 	_, needed := slices.BinarySearch(x.Needed, step)
-	return needed || x.Claims.Keep(step, x.Frontier)
+	return needed || x.Claims.Keep(step, x.Found.Frontier)
 }
 
 // recordsBelow looks for records that should have been deleted when step top
@@ -255,7 +240,7 @@ func (x *residueSearch) stepsBelow(step int) []Retirement {
 // rolledOut looks for checkpoints below a rolling window.
 func (x *residueSearch) rolledOut(c Claim) []Retirement {
 	var left []Retirement
-	first, last := c.window(x.Frontier)
+	first, last := c.window(x.Found.Frontier)
 	for step := first - c.every; last > 0 && step > 0; step -= c.every {
 		switch {
 		case x.hasBlobs(step) || x.hasStrayRecord(step):
@@ -271,7 +256,7 @@ func (x *residueSearch) rolledOut(c Claim) []Retirement {
 
 // hasStrayRecord reports whether a step of a closed segment has a record.
 func (x *residueSearch) hasStrayRecord(step int) bool {
-	return plan.SegmentEnd(step) <= x.Frontier && !plan.Boundary(step) && x.has(x.Chain.Key(step))
+	return plan.SegmentEnd(step) <= x.Found.Frontier && !plan.Boundary(step) && x.has(x.Chain.Key(step))
 }
 
 func (x *residueSearch) hasParts(r int) bool {
@@ -291,7 +276,7 @@ func (x *residueSearch) hasBlobs(step int) bool {
 	if x.err != nil || step < 1 {
 		return false
 	}
-	n, err := x.LookUp(x.ctx, x.Chain.Key(step))
+	n, err := availability.LookUp(x.ctx, x.Archive, x.Chain.Key(step))
 	x.err = err
 	return n.Available() && hasEvictable(n.Commit)
 }
@@ -310,7 +295,7 @@ func (x *residueSearch) has(key storage.Key) bool {
 	if x.err != nil {
 		return false
 	}
-	there, err := x.Has(x.ctx, key)
+	there, err := x.Archive.HasCommit(x.ctx, key)
 	x.err = err
 	return there
 }
