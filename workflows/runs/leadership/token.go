@@ -19,7 +19,9 @@ type Token struct {
 	archive *storage.Archive
 	epoch   int
 	place   string // the queue, as in Contest
-	batches batches
+
+	mu            sync.Mutex
+	active, begun int // batches of collections
 }
 
 // Epoch is the number of the leader's epoch; the first is 1.
@@ -54,34 +56,24 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 }
 
 // BeginBatch marks the begin of checking and deleting a batch of a collection, and end marks its end.
-func (t *Token) BeginBatch() (end func()) { return t.batches.begin() }
-
-// Quiet reports whether no batch of a collection is running, and the number of begun batches. If two
-// calls report quiet and the same number, no batch ran between them.
-func (t *Token) Quiet() (begun int, quiet bool) { return t.batches.quiet() }
-
-// batches counts the batches of collections.
-type batches struct {
-	mu            sync.Mutex
-	active, begun int
-}
-
-func (b *batches) begin() (end func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.active++
-	b.begun++
+func (t *Token) BeginBatch() (end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.active++
+	t.begun++
 	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.active--
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.active--
 	}
 }
 
-func (b *batches) quiet() (begun int, quiet bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.begun, b.active == 0
+// Quiet reports whether no batch of a collection is running, and the number of begun batches. If two
+// calls report quiet and the same number, no batch ran between them.
+func (t *Token) Quiet() (begun int, quiet bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.begun, t.active == 0
 }
 
 // leaderName is the name under which the leader announces itself in the queue.
