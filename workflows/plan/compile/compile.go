@@ -12,6 +12,7 @@ package compile
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -97,12 +98,9 @@ func Check(spec *experiment.Spec) error {
 	if err := CheckSize(spec); err != nil {
 		return err
 	}
-	group := goroutines.NewGroup()
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range spec.Cells {
-		group.Go(func() error { return compileCell(spec, i, newPlan(), make(shared)) })
-	}
-	return group.Wait()
+	return goroutines.Each(context.Background(), len(spec.Cells), runtime.GOMAXPROCS(0), func(_ context.Context, i int) error {
+		return compileCell(spec, i, newPlan(), make(shared))
+	})
 }
 
 func newPlan() *plan.Plan {

@@ -101,15 +101,11 @@ func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 		}
 	}
 	committed := make([]bool, len(refs))
-	group, groupCtx := goroutines.WithContext(ctx)
-	group.SetLimit(16)
-	for i, r := range refs {
-		group.Go(func() (err error) {
-			committed[i], err = v.Archive.HasCommit(groupCtx, r.Key)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := goroutines.Each(ctx, len(refs), 16, func(ctx context.Context, i int) (err error) {
+		committed[i], err = v.Archive.HasCommit(ctx, refs[i].Key)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	var found []plan.Ref
@@ -138,32 +134,21 @@ func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 func (v *Verifier) Verify(ctx context.Context, nodes []plan.Ref) ([]Node, error) {
 	out := make([]Node, len(nodes))
 	var mu sync.Mutex
-	group, ctx := goroutines.WithContext(ctx)
-	group.SetLimit(max(1, v.parallel()))
-	for i, r := range nodes {
-		group.Go(func() (err error) {
-			begun := time.Now()
-			out[i], err = v.verify(ctx, r, &mu)
-			out[i].Seconds = time.Since(begun).Seconds()
-			if err == nil && v.Done != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				v.Done(out[i])
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := goroutines.Each(ctx, len(nodes), max(1, cmp.Or(v.Parallel, runtime.GOMAXPROCS(0))), func(ctx context.Context, i int) (err error) {
+		begun := time.Now()
+		out[i], err = v.verify(ctx, nodes[i], &mu)
+		out[i].Seconds = time.Since(begun).Seconds()
+		if err == nil && v.Done != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			v.Done(out[i])
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return out, nil
-}
-
-func (v *Verifier) parallel() int {
-	if v.Parallel > 0 {
-		return v.Parallel
-	}
-	return runtime.GOMAXPROCS(0)
 }
 
 func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node, error) {

@@ -121,12 +121,7 @@ func Delete(ctx context.Context, archive *storage.Archive, token *leadership.Tok
 	if err := token.Check(ctx); err != nil {
 		return err
 	}
-	group, ctx := goroutines.WithContext(ctx)
-	group.SetLimit(deletionsAtOnce)
-	for _, d := range batch {
-		group.Go(func() error { return d.carryOut(ctx, archive) })
-	}
-	return group.Wait()
+	return goroutines.Each(ctx, len(batch), deletionsAtOnce, func(ctx context.Context, i int) error { return batch[i].carryOut(ctx, archive) })
 }
 
 // carryOut removes blobs before the record that names them, so that an
