@@ -43,6 +43,11 @@ func OpenParts(size int64, read func(offset, length int64) ([]byte, error)) (*Pa
 	return p, checkEntries(p.entries, p.size)
 }
 
+// PartsOf is OpenParts of a file in memory.
+func PartsOf(data []byte) (*Parts, error) {
+	return OpenParts(int64(len(data)), func(offset, length int64) ([]byte, error) { return data[offset : offset+length], nil })
+}
+
 // Tensors returns the number of tensors.
 func (p *Parts) Tensors() int { return len(p.entries) }
 

@@ -24,12 +24,11 @@ func Read(r io.Reader, limit int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	header, _, err := split(file.Bytes())
-	if err != nil {
+	start := file.Len()
+	if _, err := headerSize(file.Bytes(), int64(start)); err != nil {
 		return nil, err
 	}
-	start := file.Len()
-	size, err := claimedData(header, limit-int64(start))
+	size, err := claimedData(file.Bytes()[lengthBytes:], limit-int64(start))
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +58,13 @@ func claimedData(header []byte, limit int64) (int64, error) {
 	}
 	var size int64
 	for _, e := range entries {
+		if err := e.checkOwn(); err != nil {
+			return 0, err
+		}
 		size = max(size, e.Offsets[1])
 	}
 	if size > limit {
 		return 0, formatError("its tensors claim %d bytes, at most %d are allowed", size, limit)
 	}
-	return size, checkOwn(entries, size)
+	return size, checkEntries(entries, size)
 }

@@ -15,34 +15,22 @@ import (
 // not write to one while the other is in use. Bytes that are not a valid file, including extra,
 // missing or overlapping data, give an error that wraps ErrFormat.
 func Unmarshal(data []byte) (File, error) {
-	header, body, err := split(data)
+	p, err := PartsOf(data)
 	if err != nil {
 		return File{}, err
 	}
-	entries, metadata, err := parseHeader(header)
-	if err != nil {
-		return File{}, err
-	}
-	if err := checkOwn(entries, int64(len(body))); err != nil {
-		return File{}, err
-	}
-	file := File{Metadata: metadata}
-	for _, e := range entries {
-		file.Tensors = append(file.Tensors, e.tensor(body))
+	file := File{Metadata: p.Metadata}
+	for _, e := range p.entries {
+		if err := e.checkOwn(); err != nil {
+			return File{}, err
+		}
+		file.Tensors = append(file.Tensors, e.tensor(data[p.start:]))
 	}
 	return file, nil
 }
 
 func formatError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
-}
-
-func split(data []byte) (header, body []byte, err error) {
-	size, err := headerSize(data, int64(len(data)))
-	if err != nil {
-		return nil, nil, err
-	}
-	return data[lengthBytes : lengthBytes+size], data[lengthBytes+size:], nil
 }
 
 // lengthBytes is the number of bytes before the header.
@@ -143,14 +131,12 @@ func eachField(d *json.Decoder, do func(name string) error) error {
 	return nil
 }
 
-// checkOwn is checkEntries for a file that this package could have written.
-func checkOwn(entries []namedEntry, size int64) error {
-	for _, e := range entries {
-		if e.DType != f32 && e.DType != i64 {
-			return formatError("tensor %.200q has elements of type %.20q: only F32 and I64 are known here", e.name, e.DType)
-		}
+// checkOwn returns an error for an element type that this package does not write.
+func (e namedEntry) checkOwn() error {
+	if e.DType != f32 && e.DType != i64 {
+		return formatError("tensor %.200q has elements of type %.20q: only F32 and I64 are known here", e.name, e.DType)
 	}
-	return checkEntries(entries, size)
+	return nil
 }
 
 // checkEntries sorts the entries by the position of their data, which must fill size

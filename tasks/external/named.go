@@ -1,7 +1,6 @@
 package external
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,12 +55,7 @@ func (x *training) checkTensors(files []childprocess.File) error {
 		if err != nil {
 			return RegularFiles.Errorf("%v", err)
 		}
-		if _, err := safetensors.OpenParts(int64(len(data)), func(offset, length int64) ([]byte, error) {
-			if length > int64(len(data))-offset {
-				return nil, fmt.Errorf("it has %d bytes and claims more: %w", len(data), safetensors.ErrFormat)
-			}
-			return data[offset : offset+length], nil
-		}); err != nil {
+		if _, err := safetensors.PartsOf(data); err != nil {
 			return NamesItsModel.Errorf("%s is named as a safetensors file and is none: %v. Expected a file that the safetensors library writes, or another name", path, err)
 		}
 	}
