@@ -29,10 +29,8 @@ func (d Digest) Short() string { return d.String()[:12] }
 // IsZero reports whether the digest was never set.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
-// MarshalText implements encoding.TextMarshaler.
 func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Digest) UnmarshalText(text []byte) error {
 	var out Digest
 	if len(text) != 2*len(out) {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -66,11 +67,24 @@ func nameNumber(name string) (int, bool) {
 	return n, err == nil && n >= 0 && fmt.Sprintf("%010d", n) == last
 }
 
+// Check returns the error of a context that has ended, or of the first name that valid refuses: CheckName,
+// CheckPrefix or CheckDir. Every operation of a driver begins with it.
+func Check(ctx context.Context, valid func(string) error, names ...string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := valid(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxName is the longest object name, in bytes.
 const maxName = 512
 
-// CheckName returns an error that wraps ErrName unless name is a valid object
-// name. Every driver calls it first.
+// CheckName returns an error that wraps ErrName unless name is a valid object name.
 func CheckName(name string) error {
 	if err := CheckPrefix(name); err != nil {
 		return err

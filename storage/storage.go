@@ -117,7 +117,6 @@ type KnownError struct {
 	Err error
 }
 
-// Error implements error.
 func (t *KnownError) Error() string {
 	if t.Remedy == "" {
 		return fmt.Sprintf("%v: %s: %v", t.Mark, t.Cause, t.Err)
@@ -143,7 +142,6 @@ type ObjectError struct {
 	Err   error
 }
 
-// Error implements error.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("%s %s in %s: %v", e.Op, e.Name, e.Store, e.Err)
 }

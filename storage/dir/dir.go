@@ -65,7 +65,6 @@ func (s *Store) unsuitable(err error) error {
 		storage.ErrUnsuitable, s.root, fileSystem(s.root), err)
 }
 
-// String implements storage.Store.
 func (s *Store) String() string { return "file://" + urlEscapes.Replace(filepath.ToSlash(s.root)) }
 
 // urlEscapes escapes the characters that have a meaning in a URL.
@@ -104,9 +103,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// Get implements storage.Store.
 func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 		return nil, err
 	}
 	f, info, err := s.open(name)
@@ -146,9 +144,8 @@ func (s *Store) open(name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Head implements storage.Store.
 func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 		return storage.Info{}, err
 	}
 	info, err := os.Stat(s.path(name))
@@ -165,7 +162,7 @@ func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 // empty, except the topmost ones.
 func (s *Store) Delete(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		if err := check(ctx, storage.CheckName, name); err != nil {
+		if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 			return err
 		}
 		if err := s.remove(name); err != nil {
@@ -197,11 +194,4 @@ func absence(err error) error {
 		return storage.ErrNotFound
 	}
 	return err
-}
-
-func check(ctx context.Context, valid func(string) error, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return valid(name)
 }

@@ -12,10 +12,9 @@ import (
 	"coalmine/storage"
 )
 
-// List implements storage.Store.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
-		if err := check(ctx, storage.CheckPrefix, prefix); err != nil {
+		if err := storage.Check(ctx, storage.CheckPrefix, prefix); err != nil {
 			yield(storage.Info{}, err)
 			return
 		}
@@ -60,10 +59,9 @@ func (s *Store) walk(ctx context.Context, dir, prefix string, yield func(storage
 	return true
 }
 
-// Children implements storage.Store.
 func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		if err := check(ctx, storage.CheckDir, dir); err != nil {
+		if err := storage.Check(ctx, storage.CheckDir, dir); err != nil {
 			yield("", err)
 			return
 		}

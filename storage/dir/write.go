@@ -13,9 +13,8 @@ import (
 	"coalmine/storage"
 )
 
-// Put implements storage.Store.
 func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durability storage.Durability) error {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 		return err
 	}
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
@@ -32,12 +31,9 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durabi
 	return nil
 }
 
-// Copy implements storage.Store.
 func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Durability) error {
-	for _, name := range []string{from, to} {
-		if err := check(ctx, storage.CheckName, name); err != nil {
-			return err
-		}
+	if err := storage.Check(ctx, storage.CheckName, from, to); err != nil {
+		return err
 	}
 	temp, err := s.copyTemp(ctx, from, durability)
 	if err != nil {
@@ -47,9 +43,8 @@ func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Du
 	return s.fail("copy", to, s.place(to, durability, func(path string) error { return os.Rename(temp, path) }))
 }
 
-// Create implements storage.Store.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 		return err
 	}
 	if len(data) > storage.MaxCreate {

@@ -60,6 +60,14 @@ func Meter(store storage.Store, r prometheus.Registerer) *Metered {
 // Operations returns the number of finished operations, including failed ones.
 func (s *Metered) Operations() int64 { return s.total.Load() }
 
+// do calls an operation, and counts it.
+func (s *Metered) do(operation string, call func() error) error {
+	began := time.Now()
+	err := call()
+	s.observe(operation, began, err)
+	return err
+}
+
 func (s *Metered) observe(operation string, began time.Time, err error) {
 	s.total.Add(1)
 	s.operations.WithLabelValues(operation, outcome(err)).Inc()
@@ -79,15 +87,12 @@ func outcome(err error) string {
 	return "error"
 }
 
-// Put implements storage.Store.
 func (s *Metered) Put(ctx context.Context, name string, body io.ReadSeeker, durability storage.Durability) error {
 	size, err := body.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	err = s.Store.Put(ctx, name, body, durability)
-	s.observe("put", began, err)
+	err = s.do("put", func() error { return s.Store.Put(ctx, name, body, durability) })
 	if err == nil {
 		s.written.Add(float64(size))
 	}
@@ -96,28 +101,19 @@ func (s *Metered) Put(ctx context.Context, name string, body io.ReadSeeker, dura
 
 // Copy implements storage.Store. Its bytes count as neither read nor written.
 func (s *Metered) Copy(ctx context.Context, from, to string, durability storage.Durability) error {
-	began := time.Now()
-	err := s.Store.Copy(ctx, from, to, durability)
-	s.observe("copy", began, err)
-	return err
+	return s.do("copy", func() error { return s.Store.Copy(ctx, from, to, durability) })
 }
 
-// Create implements storage.Store.
 func (s *Metered) Create(ctx context.Context, name string, data []byte) error {
-	began := time.Now()
-	err := s.Store.Create(ctx, name, data)
-	s.observe("create", began, err)
+	err := s.do("create", func() error { return s.Store.Create(ctx, name, data) })
 	if err == nil {
 		s.written.Add(float64(len(data)))
 	}
 	return err
 }
 
-// Get implements storage.Store.
-func (s *Metered) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	began := time.Now()
-	body, err := s.Store.Get(ctx, name, offset, length)
-	s.observe("get", began, err)
+func (s *Metered) Get(ctx context.Context, name string, offset, length int64) (body io.ReadCloser, err error) {
+	err = s.do("get", func() error { body, err = s.Store.Get(ctx, name, offset, length); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -135,20 +131,15 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Head implements storage.Store.
-func (s *Metered) Head(ctx context.Context, name string) (storage.Info, error) {
-	began := time.Now()
-	info, err := s.Store.Head(ctx, name)
-	s.observe("head", began, err)
+func (s *Metered) Head(ctx context.Context, name string) (info storage.Info, err error) {
+	err = s.do("head", func() error { info, err = s.Store.Head(ctx, name); return err })
 	return info, err
 }
 
-// List implements storage.Store.
 func (s *Metered) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return observed(s, "list", s.Store.List(ctx, prefix))
 }
 
-// Children implements storage.Store.
 func (s *Metered) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
 	return observed(s, "children", s.Store.Children(ctx, dir))
 }
@@ -170,10 +161,6 @@ func observed[T any](s *Metered, operation string, listing iter.Seq2[T, error]) 
 	}
 }
 
-// Delete implements storage.Store.
 func (s *Metered) Delete(ctx context.Context, names ...string) error {
-	began := time.Now()
-	err := s.Store.Delete(ctx, names...)
-	s.observe("delete", began, err)
-	return err
+	return s.do("delete", func() error { return s.Store.Delete(ctx, names...) })
 }

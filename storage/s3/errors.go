@@ -86,23 +86,19 @@ func isRefusal(err error) bool { return meaningOf(err).keys }
 // a directory" when a delete removes the directory that a put has just made.
 func isPassing(err error) bool { return meaningOf(err).again }
 
-// repeat calls do until it succeeds, fails permanently, or reaches the limit of tries.
-func repeat(ctx context.Context, do func() error) error {
+// repeat calls do until it succeeds, fails with an error for which again is false, or reaches the limit of
+// tries. The pauses between them are 50 ms doubling to 1 s, half of it random, so that many workers do not
+// retry at once.
+func repeat(ctx context.Context, again func(error) bool, do func() error) error {
 	var err error
 	for try := range retries {
-		if err = do(); err == nil || !isPassing(err) {
+		if err = do(); err == nil || !again(err) {
 			return err
 		}
-		if backoff(ctx, try) != nil {
+		longest := min(50*time.Millisecond<<try, time.Second)
+		if goroutines.Sleep(ctx, longest/2+rand.N(longest/2)) != nil {
 			return err
 		}
 	}
 	return err
-}
-
-// backoff waits between tries: 50 ms doubling to 1 s, half of it random, so
-// that many workers do not retry at once.
-func backoff(ctx context.Context, try int) error {
-	longest := min(50*time.Millisecond<<try, time.Second)
-	return goroutines.Sleep(ctx, longest/2+rand.N(longest/2))
 }

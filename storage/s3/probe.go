@@ -30,7 +30,7 @@ func (s *Store) probe(ctx context.Context) error {
 	err := s.probeCreate(ctx, name, content)
 	if errors.Is(err, storage.ErrFull) || isHangUp(err) {
 		content = nil
-		err = repeatHangUps(ctx, func() error { return s.probeCreate(ctx, name, content) })
+		err = repeat(ctx, isHangUp, func() error { return s.probeCreate(ctx, name, content) })
 	}
 	if err != nil {
 		return s.unsuitable(err)
@@ -67,7 +67,7 @@ func (s *Store) removeLeftovers(ctx context.Context) error {
 
 // probeCreate retries a transient failure, so that a starting server does not fail the probe.
 func (s *Store) probeCreate(ctx context.Context, name string, content []byte) error {
-	return repeat(ctx, func() error {
+	return repeat(ctx, isPassing, func() error {
 		err := s.Create(ctx, name, content)
 		if errors.Is(err, storage.ErrExists) {
 			return nil // the name is unique: an earlier try made the object
@@ -77,7 +77,7 @@ func (s *Store) probeCreate(ctx context.Context, name string, content []byte) er
 }
 
 func (s *Store) probeRest(ctx context.Context, name string, content []byte) error {
-	err := repeatHangUps(ctx, func() error { return s.Create(ctx, name, content) })
+	err := repeat(ctx, isHangUp, func() error { return s.Create(ctx, name, content) })
 	if err == nil {
 		return errors.New("the server ignores If-None-Match, so two workers could both believe that they committed a task; " +
 			"use one that honours it (Amazon S3, versitygw, MinIO, Ceph 19 or newer)")
@@ -97,18 +97,8 @@ func (s *Store) probeRest(ctx context.Context, name string, content []byte) erro
 	return err
 }
 
-// repeatHangUps calls do again while the server hangs up. A full one may do so before it has read even an
-// empty object.
-func repeatHangUps(ctx context.Context, do func() error) error {
-	err := do()
-	for try := 0; isHangUp(err) && try < retries && backoff(ctx, try) == nil; try++ {
-		err = do()
-	}
-	return err
-}
-
-// isHangUp reports whether the server accepted and then closed the connection. The
-// form of the error depends on which side notices first.
+// isHangUp reports whether the server accepted and then closed the connection. A full one may do so before it
+// has read even an empty object. The form of the error depends on which side notices first.
 func isHangUp(err error) bool {
 	return slices.ContainsFunc([]error{io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed}, func(end error) bool { return errors.Is(err, end) })
 }

@@ -99,7 +99,6 @@ func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Cl
 	return client, nil
 }
 
-// String implements storage.Store.
 func (s *Store) String() string { return s.config.URL() }
 
 func (s *Store) key(name string) string {
@@ -142,7 +141,7 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ stor
 	if size > maxPut {
 		return s.refuse("put", name, "%d bytes, S3 takes at most %d in one request: split the data into several files", size, int64(maxPut))
 	}
-	err = repeat(ctx, func() error {
+	err = repeat(ctx, isPassing, func() error {
 		reader, err := fresh(body, size)
 		if err != nil {
 			return err
@@ -181,10 +180,6 @@ func (s *Store) send(ctx context.Context, name string, body io.Reader, size int6
 	return err
 }
 
-// conflictTries limits how often Create retries while the server is busy with
-// another request for the same name.
-const conflictTries = 10
-
 // Create implements storage.Store. The request is sent once. A server's "412" is reported as
 // storage.ErrExists; a proxy that repeats requests can hide that the caller's first one succeeded.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
@@ -197,15 +192,9 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	}
 	options := minio.PutObjectOptions{}
 	options.SetMatchETagExcept("*")
-	for try := range conflictTries {
-		err = s.send(ctx, name, bytes.NewReader(data), int64(len(data)), options)
-		if status(err) != http.StatusConflict {
-			break
-		}
-		if err := backoff(ctx, try); err != nil {
-			return err
-		}
-	}
+	// The server may be busy with another request for the same name.
+	isConflict := func(err error) bool { return status(err) == http.StatusConflict }
+	err = repeat(ctx, isConflict, func() error { return s.send(ctx, name, bytes.NewReader(data), int64(len(data)), options) })
 	if err != nil {
 		return s.fail("create", name, createError(err))
 	}
@@ -225,7 +214,6 @@ func createError(err error) error {
 	return err
 }
 
-// Head implements storage.Store.
 func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 	ctx, err := begin(ctx, storage.CheckName, name)
 	if err != nil {
@@ -238,7 +226,6 @@ func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 	return storage.Info{Name: name, Size: o.Size, Modified: o.LastModified}, nil
 }
 
-// List implements storage.Store.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
 		ctx, err := begin(ctx, storage.CheckPrefix, prefix)
@@ -259,7 +246,6 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info,
 	}
 }
 
-// Children implements storage.Store.
 func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		children, err := s.children(ctx, dir)
@@ -297,7 +283,6 @@ func (s *Store) children(ctx context.Context, dir string) ([]string, error) {
 	return children, nil
 }
 
-// Delete implements storage.Store.
 func (s *Store) Delete(ctx context.Context, names ...string) error {
 	ctx, err := begin(ctx, storage.CheckName, names...)
 	if err != nil {
@@ -339,13 +324,8 @@ func (s *Store) deleteMany(ctx context.Context, names []string) error {
 // begin returns the context of one operation, or an error if the caller's has
 // ended or a name is invalid.
 func begin(ctx context.Context, valid func(string) error, names ...string) (context.Context, error) {
-	if err := ctx.Err(); err != nil {
+	if err := storage.Check(ctx, valid, names...); err != nil {
 		return nil, err
-	}
-	for _, name := range names {
-		if err := valid(name); err != nil {
-			return nil, err
-		}
 	}
 	return patient(ctx), nil
 }

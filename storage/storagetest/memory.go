@@ -29,9 +29,8 @@ type object struct {
 // NewMemory returns an empty store.
 func NewMemory() *Memory { return &Memory{objects: make(map[string]object)} }
 
-// Put implements storage.Store.
 func (m *Memory) Put(ctx context.Context, name string, body io.ReadSeeker, _ storage.Durability) error {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 		return err
 	}
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
@@ -47,9 +46,8 @@ func (m *Memory) Put(ctx context.Context, name string, body io.ReadSeeker, _ sto
 	return nil
 }
 
-// Copy implements storage.Store.
 func (m *Memory) Copy(ctx context.Context, from, to string, _ storage.Durability) error {
-	if err := check(ctx, storage.CheckName, to); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, to); err != nil {
 		return err
 	}
 	o, err := m.find(ctx, from)
@@ -62,9 +60,8 @@ func (m *Memory) Copy(ctx context.Context, from, to string, _ storage.Durability
 	return nil
 }
 
-// Create implements storage.Store.
 func (m *Memory) Create(ctx context.Context, name string, data []byte) error {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 		return err
 	}
 	if len(data) > storage.MaxCreate {
@@ -79,7 +76,6 @@ func (m *Memory) Create(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// Get implements storage.Store.
 func (m *Memory) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	o, err := m.find(ctx, name)
 	if err != nil {
@@ -96,7 +92,6 @@ func (m *Memory) Get(ctx context.Context, name string, offset, length int64) (io
 	return io.NopCloser(bytes.NewReader(o.data[offset:end])), nil
 }
 
-// Head implements storage.Store.
 func (m *Memory) Head(ctx context.Context, name string) (storage.Info, error) {
 	o, err := m.find(ctx, name)
 	if err != nil {
@@ -106,7 +101,7 @@ func (m *Memory) Head(ctx context.Context, name string) (storage.Info, error) {
 }
 
 func (m *Memory) find(ctx context.Context, name string) (object, error) {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	if err := storage.Check(ctx, storage.CheckName, name); err != nil {
 		return object{}, err
 	}
 	m.mu.RLock()
@@ -121,7 +116,7 @@ func (m *Memory) find(ctx context.Context, name string) (object, error) {
 // List implements storage.Store. It yields the objects that existed at the call.
 func (m *Memory) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
-		if err := check(ctx, storage.CheckPrefix, prefix); err != nil {
+		if err := storage.Check(ctx, storage.CheckPrefix, prefix); err != nil {
 			yield(storage.Info{}, err)
 			return
 		}
@@ -145,10 +140,9 @@ func (m *Memory) snapshot(prefix string) []storage.Info {
 	return infos
 }
 
-// Children implements storage.Store.
 func (m *Memory) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		if err := check(ctx, storage.CheckDir, dir); err != nil {
+		if err := storage.Check(ctx, storage.CheckDir, dir); err != nil {
 			yield("", err)
 			return
 		}
@@ -172,12 +166,9 @@ func (m *Memory) Children(ctx context.Context, dir string) iter.Seq2[string, err
 	}
 }
 
-// Delete implements storage.Store.
 func (m *Memory) Delete(ctx context.Context, names ...string) error {
-	for _, name := range names {
-		if err := check(ctx, storage.CheckName, name); err != nil {
-			return err
-		}
+	if err := storage.Check(ctx, storage.CheckName, names...); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -187,12 +178,4 @@ func (m *Memory) Delete(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// String implements storage.Store.
 func (m *Memory) String() string { return "memory:" }
-
-func check(ctx context.Context, valid func(string) error, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return valid(name)
-}

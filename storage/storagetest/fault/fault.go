@@ -151,7 +151,6 @@ func (r *Rule) apply(do func() error) error {
 	return r.Err
 }
 
-// Put implements storage.Store.
 func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
 	r := s.rule(Put, name)
 	return r.apply(func() error {
@@ -169,18 +168,15 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, d stor
 	})
 }
 
-// Copy implements storage.Store.
 func (s *Store) Copy(ctx context.Context, from, to string, d storage.Durability) error {
 	return s.rule(Copy, from, to).apply(func() error { return s.Store.Copy(ctx, from, to, d) })
 }
 
-// Create implements storage.Store.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	r := s.rule(Create, name)
 	return r.apply(func() error { return s.Store.Create(ctx, name, r.damage(data)) })
 }
 
-// Get implements storage.Store.
 func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	r := s.rule(Get, name)
 	if r.Err != nil {
@@ -195,7 +191,6 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 	return io.NopCloser(bytes.NewReader(r.damage(data))), err
 }
 
-// Head implements storage.Store.
 func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 	if r := s.rule(Head, name); r.Err != nil {
 		return storage.Info{}, r.Err
@@ -203,7 +198,6 @@ func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 	return s.Store.Head(ctx, name)
 }
 
-// List implements storage.Store.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	if r := s.rule(List, prefix); r.Err != nil {
 		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, r.Err) }
@@ -211,7 +205,6 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info,
 	return s.Store.List(ctx, prefix)
 }
 
-// Children implements storage.Store.
 func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
 	if r := s.rule(Children, dir); r.Err != nil {
 		return func(yield func(string, error) bool) { yield("", r.Err) }
@@ -219,7 +212,6 @@ func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, erro
 	return s.Store.Children(ctx, dir)
 }
 
-// Delete implements storage.Store.
 func (s *Store) Delete(ctx context.Context, names ...string) error {
 	return s.rule(Delete, names...).apply(func() error { return s.Store.Delete(ctx, names...) })
 }
