@@ -58,7 +58,6 @@ func NewPool(o Options) *Pool {
 
 var errClosed = errors.New("the worker ends, and runs no programs any more")
 
-// Borrow implements clientprograms.Runner.
 func (p *Pool) Borrow(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
 	name, err := nameOf(&s)
 	if err != nil {

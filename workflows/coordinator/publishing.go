@@ -97,7 +97,6 @@ var (
 	storeDesc   = prometheus.NewDesc("coalmine_store_up", "1 if the store answered the leader when it last asked.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
 func (c *Coordinator) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{leaderDesc, runsDesc, tasksDesc, depthDesc, workersDesc, slotsDesc, redisDesc, storeDesc} {
 		descs <- d

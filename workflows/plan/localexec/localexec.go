@@ -163,7 +163,6 @@ func (e *Executor) Commit(ctx context.Context, key storage.Key) (*storage.Commit
 	return e.source(key).Commit(ctx, key)
 }
 
-// Blob implements tasks.Source.
 func (e *Executor) Blob(ctx context.Context, key storage.Key, name string) ([]byte, error) {
 	return e.source(key).Blob(ctx, key, name)
 }
@@ -234,7 +233,6 @@ func (s *stored) has(ctx context.Context, key storage.Key) (bool, error) {
 	return there, err
 }
 
-// Commit implements tasks.Source.
 func (s *stored) Commit(ctx context.Context, key storage.Key) (*storage.Commit, error) {
 	if c := s.commits[key]; c != nil && !s.lost[key] {
 		return c, nil

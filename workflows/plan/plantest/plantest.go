@@ -134,7 +134,6 @@ func NewEvaluator() *Evaluator { return &Evaluator{tasks.NewRunner()} }
 // Sink holds the outputs of a task by name.
 type Sink map[string][]byte
 
-// Put implements tasks.Sink.
 func (s Sink) Put(_ context.Context, name string, data []byte, _ storage.Durability) error {
 	s[name] = data
 	return nil
