@@ -142,18 +142,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.limitMemory(ctx, e.guard)()
 	e.log.Info("worker started", "slots", e.devices.slots, "queue", w.Queue.String(), "store", w.Archive.String())
 	err = w.Queue.Serve(ctx, queue.ConsumerConfig{
-		WorkerID: e.workerID,
-		Host:     e.host,
-		Classes:  w.classes(),
-		Build:    w.Version,
-		Format:   attempts.Format,
-		Kinds:    e.registry.Advertised(),
-		Keys:     w.Keys.Fingerprints(),
-		Slots:    e.devices.slots,
-
-		ClassSlots: e.devices.classSlots(),
-		Devices:    e.devices.found(),
-
+		Worker: queue.Worker{
+			ID: e.workerID, Host: e.host, Classes: w.classes(), Slots: e.devices.slots, ClassSlots: e.devices.classSlots(), Devices: e.devices.found(),
+			Build: w.Version, Format: attempts.Format, Kinds: e.registry.Advertised(), Keys: w.Keys.Fingerprints(),
+		},
 		Handler: func(ctx context.Context, m queue.Message) []byte {
 			defer idle.busy()()
 			return e.handle(ctx, m)
@@ -294,12 +286,7 @@ func (w *Worker) keptOutputs() int64 { return w.cacheMemory() / int64(w.slots())
 
 func (w *Worker) grace() time.Duration { return max(0, cmp.Or(w.Grace, DefaultGrace)) }
 
-func (w *Worker) log() *slog.Logger {
-	if w.Log != nil {
-		return w.Log
-	}
-	return slog.Default()
-}
+func (w *Worker) log() *slog.Logger { return cmp.Or(w.Log, slog.Default()) }
 
 // newWorkerID returns a unique name for a worker. It is part of object names, so characters invalid
 // there are replaced.

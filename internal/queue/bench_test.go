@@ -69,7 +69,7 @@ func waking(b *testing.B, conn *Conn) { serve(b, conn, rand.Text(), echo) }
 // polling starts a worker whose asynq server polls.
 func polling(every time.Duration) func(b *testing.B, conn *Conn) {
 	return func(b *testing.B, conn *Conn) {
-		s := newConsumer(testContext(b), conn, ConsumerConfig{WorkerID: rand.Text(), Handler: echo})
+		s := newConsumer(testContext(b), conn, ConsumerConfig{Worker: Worker{ID: rand.Text()}, Handler: echo})
 		s.reporting = context.Background()
 		client := conn.dial()
 		server := asynq.NewServerFromRedisClient(client, asynq.Config{
@@ -112,7 +112,7 @@ func BenchmarkKnown(b *testing.B) {
 			g.entered = make(chan string, 1000)
 			b.Cleanup(func() { close(g.leave) })
 			for i := range 4 {
-				serve(b, conn, fmt.Sprint(i), g.handle, func(cfg *ConsumerConfig) { cfg.Slots = 250 })
+				serve(b, conn, fmt.Sprint(i), g.handle, func(cfg *ConsumerConfig) { cfg.Worker.Slots = 250 })
 			}
 			messages := manyMessages(2000)
 			var ids []string

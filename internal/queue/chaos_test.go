@@ -31,7 +31,7 @@ func serveForever(url string) {
 	conn, err := Open(context.Background(), url)
 	if err == nil {
 		err = conn.Serve(context.Background(), ConsumerConfig{
-			WorkerID: "victim", Classes: []string{"compute"}, Slots: 2,
+			Worker:  Worker{ID: "victim", Classes: []string{"compute"}, Slots: 2},
 			Handler: func(context.Context, Message) []byte { select {} },
 		})
 	}
@@ -184,7 +184,7 @@ func TestAMessageSentToItsOwnRunnerIsNotRunTwice(t *testing.T) {
 	t.Parallel()
 	conn := mustEmbed(t)
 	g := newGate()
-	s := newConsumer(testContext(t), conn, ConsumerConfig{WorkerID: "w", Handler: g.handle})
+	s := newConsumer(testContext(t), conn, ConsumerConfig{Worker: Worker{ID: "w"}, Handler: g.handle})
 	s.reporting = testContext(t)
 	var first sync.WaitGroup
 	first.Go(func() { s.handle(compute("a")) })

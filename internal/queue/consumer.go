@@ -23,26 +23,10 @@ var (
 
 // ConsumerConfig configures a worker.
 type ConsumerConfig struct {
-	// WorkerID is unique among all workers that ever were.
-	WorkerID string
-	// Host is the name of the worker's machine, for display.
-	Host string
-	// Classes are the queues to take messages from.
-	Classes []string
-	// Build and Format are advertised in the heartbeats: the version of the program, and the latest
-	// message format that it reads.
-	Build  string
-	Format int
-	// Kinds are advertised in the heartbeats.
-	Kinds []string
-	// Keys are fingerprints of secret keys, advertised in the heartbeats.
-	Keys []string
-	// Slots is the number of messages of each class handled at once, at least 1; ClassSlots
-	// overrides it for some classes.
-	Slots      int
-	ClassSlots map[string]int
-	// Devices are advertised in the heartbeats.
-	Devices []Device
+	// Worker describes the worker in its heartbeats: ID, unique among all workers that ever were, Host,
+	// Classes, Slots (at least 1), ClassSlots, Devices, Build, Format, Kinds and Keys. Serve sets its other
+	// fields.
+	Worker Worker
 	// Handler does the work. Its context ends when the coordinator stops the attempt (ErrStopped)
 	// or the grace of a shutdown is over (ErrShutdown), never because Redis is away. The report is
 	// sent when it returns; nil sends no report.
@@ -64,14 +48,14 @@ type ConsumerConfig struct {
 
 func (cfg *ConsumerConfig) check() error {
 	var errs []error
-	if cfg.WorkerID == "" {
-		errs = append(errs, errors.New("it has no WorkerID"))
+	if cfg.Worker.ID == "" {
+		errs = append(errs, errors.New("it has no ID"))
 	}
-	if len(cfg.Classes) == 0 {
+	if len(cfg.Worker.Classes) == 0 {
 		errs = append(errs, errors.New("it has no Classes"))
 	}
-	if cfg.Slots < 1 {
-		errs = append(errs, fmt.Errorf("it has %d slots: want at least 1", cfg.Slots))
+	if cfg.Worker.Slots < 1 {
+		errs = append(errs, fmt.Errorf("it has %d slots: want at least 1", cfg.Worker.Slots))
 	}
 	if cfg.Handler == nil {
 		errs = append(errs, errors.New("it has no Handler"))
@@ -150,7 +134,7 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	var beats sync.WaitGroup
 	beats.Go(func() { s.beat(beating) })
 	var servers []*classServer
-	for _, class := range cfg.Classes {
+	for _, class := range cfg.Worker.Classes {
 		server, err := s.startServer(class)
 		if err != nil {
 			endBeats()
@@ -159,7 +143,7 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 		servers = append(servers, server)
 	}
 
-	s.log.Info("ready for tasks", "classes", cfg.Classes, "slots", cfg.Slots)
+	s.log.Info("ready for tasks", "classes", cfg.Worker.Classes, "slots", cfg.Worker.Slots)
 	select {
 	case <-ctx.Done():
 		s.log.Info("ending: no more tasks are taken", "running", len(s.list()), "grace", cfg.Grace)
@@ -167,7 +151,7 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	case <-s.drainAsked:
 		s.log.Info("draining: no more tasks are taken", "running", len(s.list()))
 		s.stopTaking(servers)
-		s.awaitIdle(ctx)
+		s.await(ctx)
 	}
 	s.finish()
 	// The handler of the last message may not have begun: asynq waits for it, and it reports.
@@ -188,7 +172,7 @@ func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 	s.drainAsked = make(chan struct{})
 	s.drainOnce = sync.OnceFunc(func() { close(s.drainAsked) })
 	s.log = cmp.Or(s.log, slog.Default())
-	s.log = s.log.With("worker", cfg.WorkerID)
+	s.log = s.log.With("worker", cfg.Worker.ID)
 	return s
 }
 
@@ -249,7 +233,7 @@ func (s *consumer) deliver(id string, body []byte) {
 	}
 	ctx, cancel := context.WithTimeout(s.reporting, s.patience())
 	defer cancel()
-	report := Report{ID: id, Worker: s.cfg.WorkerID, Body: body}.encode()
+	report := Report{ID: id, Worker: s.cfg.Worker.ID, Body: body}.encode()
 	err := retry(ctx, func() error { return s.conn.client.RPush(ctx, reportsKey, report).Err() })
 	if err != nil {
 		s.log.Info("a report was not taken; the coordinator finds the outcome in storage", "message", id, "error", err)
@@ -286,8 +270,25 @@ func (s *consumer) stopTaking(servers []*classServer) {
 	}
 }
 
-// awaitIdle waits until no attempt runs, or ctx is done.
-func (s *consumer) awaitIdle(ctx context.Context) {
+// finish waits for the handlers, and stops those that exceed the grace.
+func (s *consumer) finish() {
+	if !s.awaitFor(s.cfg.Grace) {
+		s.stopAll(ErrShutdown)
+		if !s.awaitFor(StopGrace) {
+			s.log.Warn("handlers did not return after they were stopped; their tasks go back into the queue")
+		}
+	}
+}
+
+// awaitFor waits at most d until no attempt runs, and reports whether none does.
+func (s *consumer) awaitFor(d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return s.await(ctx)
+}
+
+// await waits until no attempt runs or ctx is done, and reports whether none runs.
+func (s *consumer) await(ctx context.Context) bool {
 	defer context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -296,33 +297,6 @@ func (s *consumer) awaitIdle(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.running) > 0 && ctx.Err() == nil {
-		s.idle.Wait()
-	}
-}
-
-// finish waits for the handlers, and stops those that exceed the grace.
-func (s *consumer) finish() {
-	if !s.await(s.cfg.Grace) {
-		s.stopAll(ErrShutdown)
-		if !s.await(StopGrace) {
-			s.log.Warn("handlers did not return after they were stopped; their tasks go back into the queue")
-		}
-	}
-}
-
-// await waits at most d until no attempt runs, and reports whether none does.
-func (s *consumer) await(d time.Duration) bool {
-	expired := false
-	timer := time.AfterFunc(d, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		expired = true
-		s.idle.Broadcast()
-	})
-	defer timer.Stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.running) > 0 && !expired {
 		s.idle.Wait()
 	}
 	return len(s.running) == 0

@@ -58,8 +58,6 @@
 // Redis must be 6.2 or newer, and must not evict keys.
 package queue
 
-import "encoding/json"
-
 // Message is one attempt on its way to a worker.
 type Message struct {
 	// ID names the attempt; enqueuing it twice conflicts harmlessly. Used again just after
@@ -186,5 +184,3 @@ type Progress struct {
 	Tokens  int64              `json:"tokens,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 }
-
-func (w *Worker) encode() ([]byte, error) { return json.Marshal(w) }

@@ -89,7 +89,7 @@ var phrases = map[string]meaning{
 // code matches an error code of the table in an answer.
 var code = regexp.MustCompile(`\b[A-Z]{3,}\b`)
 
-// Explain returns a *Trouble for a recognized error, and otherwise the error itself.
+// Explain returns a *KnownError for a recognized error, and otherwise the error itself.
 func Explain(err error) error {
 	if err == nil {
 		return nil

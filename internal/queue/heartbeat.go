@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,7 +93,7 @@ func (s *consumer) awaitBeat(ctx context.Context) bool {
 
 func (s *consumer) beatOnce(ctx context.Context) error {
 	w := s.describe()
-	data, err := w.encode()
+	data, err := json.Marshal(w)
 	if err != nil {
 		return err
 	}
@@ -139,22 +140,8 @@ func (s *consumer) obey(running []Running, requests []any) {
 }
 
 func (s *consumer) describe() Worker {
-	w := Worker{
-		ID:          s.cfg.WorkerID,
-		Host:        s.cfg.Host,
-		PID:         os.Getpid(),
-		Classes:     s.cfg.Classes,
-		Slots:       s.cfg.Slots,
-		ClassSlots:  s.cfg.ClassSlots,
-		Devices:     s.cfg.Devices,
-		Build:       s.cfg.Build,
-		Format:      s.cfg.Format,
-		Kinds:       s.cfg.Kinds,
-		Keys:        s.cfg.Keys,
-		Draining:    s.draining.Load(),
-		StartedUnix: s.started.Unix(),
-		Running:     s.list(),
-	}
+	w := s.cfg.Worker
+	w.PID, w.StartedUnix, w.Draining, w.Running = os.Getpid(), s.started.Unix(), s.draining.Load(), s.list()
 	if s.cfg.Memory != nil {
 		w.Memory = s.cfg.Memory()
 	}
@@ -185,8 +172,8 @@ func (s *consumer) goodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := s.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Del(ctx, workerKey(s.cfg.WorkerID))
-		p.SRem(ctx, workersKey, s.cfg.WorkerID)
+		p.Del(ctx, workerKey(s.cfg.Worker.ID))
+		p.SRem(ctx, workersKey, s.cfg.Worker.ID)
 		return nil
 	})
 	if err != nil {

@@ -33,14 +33,9 @@ type testConsumer struct {
 func serve(t testing.TB, conn *Conn, id string, handler func(ctx context.Context, m Message) []byte, change ...func(*ConsumerConfig)) *testConsumer {
 	t.Helper()
 	cfg := ConsumerConfig{
-		WorkerID: id,
-		Host:     "test",
-		Classes:  []string{"compute"},
-		Kinds:    []string{"echo@1"},
-		Keys:     []string{"5ec4e7"},
-		Slots:    2,
-		Handler:  handler,
-		Log:      slog.New(slog.DiscardHandler),
+		Worker:  Worker{ID: id, Host: "test", Classes: []string{"compute"}, Kinds: []string{"echo@1"}, Keys: []string{"5ec4e7"}, Slots: 2},
+		Handler: handler,
+		Log:     slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -206,7 +201,7 @@ func TestKnownAndWithdraw(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		ctx, b, g := testContext(t), conn.Broker(), newGate()
-		serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) { cfg.Slots = 1 })
+		serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) { cfg.Worker.Slots = 1 })
 		enqueue(t, b, "running")
 		g.awaitEntry(t)
 		enqueue(t, b, "pending")
@@ -361,7 +356,7 @@ func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
 func TestOnlyAShutdownHurriesReports(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(testContext(t))
-	s := newConsumer(ctx, mustEmbed(t), ConsumerConfig{WorkerID: "w"})
+	s := newConsumer(ctx, mustEmbed(t), ConsumerConfig{Worker: Worker{ID: "w"}})
 	s.drainOnce()
 	s.stopTaking(nil)
 	if got := s.patience(); got != reportPatience {

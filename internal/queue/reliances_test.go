@@ -68,7 +68,7 @@ func TestASlotStaysTakenAfterAsynqHasGivenTheMessageUp(t *testing.T) {
 		b, g := conn.Broker(), newGate()
 		given := make(chan struct{})
 		serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) {
-			cfg.Slots = 1
+			cfg.Worker.Slots = 1
 			cfg.Log = slog.New(&awaitedLog{Handler: slog.DiscardHandler, message: slotStaysTaken, seen: given})
 		})
 		enqueue(t, b, "long")

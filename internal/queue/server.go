@@ -29,10 +29,10 @@ const (
 )
 
 func (s *consumer) startServer(class string) (*classServer, error) {
-	client, self := s.conn.dial(), Worker{Slots: s.cfg.Slots, ClassSlots: s.cfg.ClassSlots}
+	client := s.conn.dial()
 	waking := newWakingClient(class, client, s.conn.dial())
 	server := asynq.NewServerFromRedisClient(waking, asynq.Config{
-		Concurrency:              self.SlotsOf(class),
+		Concurrency:              s.cfg.Worker.SlotsOf(class),
 		Queues:                   map[string]int{queueName(class): 1},
 		TaskCheckInterval:        checkInterval,
 		DelayedTaskCheckInterval: housekeeping,

@@ -46,7 +46,7 @@ func TestAMessageThatIsTakenWhileTheWorkerStopsIsReported(t *testing.T) {
 			id := fmt.Sprint(i)
 			enqueue(t, b, id)
 			err := conn.Serve(ctx, ConsumerConfig{
-				WorkerID: id, Classes: []string{"compute"}, Slots: 1,
+				Worker:  Worker{ID: id, Classes: []string{"compute"}, Slots: 1},
 				Handler: echo, Log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil || !errors.Is(ctx.Err(), context.Canceled) {
@@ -74,7 +74,7 @@ func TestAStopLeavesNothingBehind(t *testing.T) {
 					stop()
 				}
 				return g.handle(ctx, m)
-			}, func(cfg *ConsumerConfig) { cfg.Slots = 64 })
+			}, func(cfg *ConsumerConfig) { cfg.Worker.Slots = 64 })
 			<-stopping.Done()
 			c.stop()
 			await(t, b, int(entered.Load()))

@@ -44,8 +44,10 @@ func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	go func() {
 		defer close(ended)
 		_ = conn.Serve(ctx, queue.ConsumerConfig{
-			WorkerID: "w1", Host: "h", Classes: []string{"compute", "gpu"}, Slots: 3, ClassSlots: map[string]int{"gpu": 1},
-			Devices: []queue.Device{{ID: "GPU-a", Name: "NVIDIA H100"}},
+			Worker: queue.Worker{
+				ID: "w1", Host: "h", Classes: []string{"compute", "gpu"}, Slots: 3, ClassSlots: map[string]int{"gpu": 1},
+				Devices: []queue.Device{{ID: "GPU-a", Name: "NVIDIA H100"}},
+			},
 			Handler: func(context.Context, queue.Message) []byte { return nil },
 			Memory:  func() queue.Memory { return queue.Memory{Used: 5, Limit: 9} },
 			Work:    func() queue.Work { return queue.Work{Ended: 4, Tokens: 100} },
