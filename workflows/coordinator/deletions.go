@@ -95,10 +95,15 @@ func (d *deletions) afterReading(n *graph.Node) {
 // seekRead looks for checkpoints that have been read and still exist.
 func (d *deletions) seekRead(ch *graph.Chain, read retention.Read) {
 	d.listOf(ch).seeking++
-	d.persist(reading, "looking for rounds that were read", always, func(ctx context.Context) (func(), error) {
-		left, err := read.Find(ctx)
+	d.seek(ch, "looking for rounds that were read", read.Find, func(l *retired) { l.seeking-- })
+}
+
+// seek retires the outputs of a chain that find finds in storage. sought is called before.
+func (d *deletions) seek(ch *graph.Chain, action string, find func(context.Context) ([]retention.Retirement, error), sought func(*retired)) {
+	d.persist(reading, action, always, func(ctx context.Context) (func(), error) {
+		left, err := find(ctx)
 		return func() {
-			d.listOf(ch).seeking--
+			sought(d.listOf(ch))
 			d.retire(ch, left...)
 			d.advanced = append(d.advanced, ch)
 			d.forgetIfReleased(ch)
@@ -176,15 +181,7 @@ func (d *deletions) seekResidue(ch *graph.Chain) {
 		Archive: d.store.archive, Chain: ch.Shape, Claims: d.ledger.On(ch.Recipe), Needed: ch.Needed(),
 		Found: availability.Chain{Frontier: ch.Frontier, Checkpoints: slices.Clone(ch.Have)},
 	}
-	d.persist(reading, "looking for old rounds", always, func(ctx context.Context) (func(), error) {
-		left, err := residue.Find(ctx)
-		return func() {
-			l.residue = residueKnown
-			d.retire(ch, left...)
-			d.advanced = append(d.advanced, ch)
-			d.forgetIfReleased(ch)
-		}, err
-	})
+	d.seek(ch, "looking for old rounds", residue.Find, func(l *retired) { l.residue = residueKnown })
 }
 
 // forgetIfReleased drops the completed list of a chain that no live run holds.

@@ -114,10 +114,12 @@ type compilation struct {
 	record plan.RecordWriter
 }
 
+// exists reports whether the run has not been removed meanwhile.
+func (c *compilation) exists() bool { return c.records.exists(c.run) }
+
 // recall claims the kept checkpoints of a finished run from its recorded plans.
 func (c *compilation) recall() {
-	exists := func() bool { return c.records.exists(c.run) }
-	c.persist(reading, "reading the plan of run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
+	c.persist(reading, "reading the plan of run "+c.run.ID, c.exists, func(ctx context.Context) (func(), error) {
 		var plans []*plan.Plan
 		known, err := plan.ReadOutlines(ctx, c.Archive, c.run.ID, func(p *plan.Plan) { plans = append(plans, p) })
 		if errors.Is(err, storage.ErrNewer) {
@@ -126,7 +128,7 @@ func (c *compilation) recall() {
 		}
 		return func() {
 			switch {
-			case !exists():
+			case !c.exists():
 			case known:
 				c.run.compiling = false
 				c.claim(c.run, plans...)
@@ -150,8 +152,7 @@ func (c *compilation) make() {
 
 // read reads the submission again, because an earlier plan released it.
 func (c *compilation) read() {
-	exists := func() bool { return c.records.exists(c.run) }
-	c.persist(reading, "reading run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
+	c.persist(reading, "reading run "+c.run.ID, c.exists, func(ctx context.Context) (func(), error) {
 		record, err := c.records.service.Get(ctx, c.run.ID)
 		if errors.Is(err, storage.ErrNotFound) || runs.IsUnreadable(err) {
 			return func() { c.goOn(err) }, nil
@@ -194,7 +195,7 @@ func (c *compilation) planning(do func() error) error {
 // goOn makes the next part, unless there was an error.
 func (c *compilation) goOn(err error) {
 	switch {
-	case !c.records.exists(c.run):
+	case !c.exists():
 	case err != nil:
 		c.run.compiling = false
 		c.end(err)
@@ -223,7 +224,7 @@ func (c *compilation) next() (*plan.Plan, error) {
 
 // add adds a part of the plan, if there was no error.
 func (c *compilation) add(part *plan.Plan, err error) {
-	if err == nil && c.records.exists(c.run) {
+	if err == nil && c.exists() {
 		if c.toWorkOn {
 			c.graph.AddPart(c.run.Run.Run, part)
 		} else {
@@ -260,11 +261,10 @@ func (c *compilation) end(err error) {
 func (c *compilation) keep() {
 	r := c.run
 	r.compiling = true
-	exists := func() bool { return c.records.exists(r) }
-	c.persist(reading, "recording the plan of run "+r.ID, exists, func(ctx context.Context) (func(), error) {
+	c.persist(reading, "recording the plan of run "+r.ID, c.exists, func(ctx context.Context) (func(), error) {
 		return func() {
 			r.compiling = false
-			if exists() {
+			if c.exists() {
 				c.kept()
 			}
 		}, c.store.keepPlan(ctx, r.ID, &c.record)

@@ -139,7 +139,7 @@ func (v *View) taskState(x *graph.Task) string {
 // Stock holds the numbers of tasks, attempts and workers at one moment.
 type Stock struct {
 	Runs  map[runs.Phase]int
-	Tasks map[tasks.Class]map[string]int // by class and state
+	Tasks counts
 	Slots map[tasks.Class]int
 	// Active and Draining are numbers of workers.
 	Active, Draining int
@@ -149,7 +149,7 @@ type Stock struct {
 // Stock counts the tasks and attempts. It walks the nodes of live runs, so it runs only on request.
 func (v *View) Stock(classes ...tasks.Class) Stock {
 	s := Stock{
-		Runs: map[runs.Phase]int{}, Tasks: map[tasks.Class]map[string]int{}, Slots: maps.Clone(v.Dispatcher.Fleet.Slots),
+		Runs: map[runs.Phase]int{}, Tasks: counts{}, Slots: maps.Clone(v.Dispatcher.Fleet.Slots),
 		QueueUp: !v.Queue.On(), StoreUp: !v.Store.On(),
 	}
 	for _, class := range classes {
@@ -160,7 +160,7 @@ func (v *View) Stock(classes ...tasks.Class) Stock {
 	}
 	for x := range v.Graph.Tasks() {
 		if state := v.taskState(x); state != "" && len(x.Wants) > 0 {
-			s.count(v.Dispatcher.ClassOf(x), state)
+			s.Tasks.add(v.Dispatcher.ClassOf(x), state)
 		}
 	}
 	for _, w := range v.Dispatcher.Fleet.Workers {
@@ -173,9 +173,12 @@ func (v *View) Stock(classes ...tasks.Class) Stock {
 	return s
 }
 
-func (s *Stock) count(class tasks.Class, state string) {
-	if s.Tasks[class] == nil {
-		s.Tasks[class] = map[string]int{}
+// counts are numbers of tasks by class and state.
+type counts map[tasks.Class]map[string]int
+
+func (c counts) add(class tasks.Class, state string) {
+	if c[class] == nil {
+		c[class] = map[string]int{}
 	}
-	s.Tasks[class][state]++
+	c[class][state]++
 }

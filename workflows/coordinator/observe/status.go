@@ -176,17 +176,11 @@ func (v *View) countNodes(n *status.Counts, r *graph.Run) {
 
 // queues counts the tasks of a run that could run, by class.
 func (v *View) queues(r *graph.Run) []status.Queue {
-	counts := map[tasks.Class]map[string]int{}
+	counts := counts{}
 	for x := range v.Graph.TasksOf(r) {
-		state := v.taskState(x)
-		if state == "" || state == Blocked {
-			continue
+		if state := v.taskState(x); state != "" && state != Blocked {
+			counts.add(v.Dispatcher.ClassOf(x), state)
 		}
-		class := v.Dispatcher.ClassOf(x)
-		if counts[class] == nil {
-			counts[class] = map[string]int{}
-		}
-		counts[class][state]++
 	}
 	var queues []status.Queue
 	for _, class := range slices.Sorted(maps.Keys(counts)) {
