@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"coalmine/storage"
@@ -176,10 +177,7 @@ func (c *Chain) StepNeeds() []Ref {
 
 // SortedKeys returns the keys of a map in order, for walks that must not depend on the order of maps.
 func SortedKeys[V any](m map[storage.Key]V) []storage.Key {
-	keys := make([]storage.Key, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
+	keys := slices.AppendSeq(make([]storage.Key, 0, len(m)), maps.Keys(m))
 	slices.SortFunc(keys, storage.Key.Compare)
 	return keys
 }

@@ -25,7 +25,7 @@ func ReadNewestRecord(ctx context.Context, archive *storage.Archive, run string)
 	}
 	err = fmt.Errorf("run %s has no recorded plan: %w", run, storage.ErrNotFound)
 	for i := len(numbers) - 1; i >= 0; i-- {
-		p, damage := read(ctx, archive, run, numbers[i])
+		p, damage := read(ctx, archive, run, numbers[i], true)
 		if damage == nil || !errors.Is(damage, storage.ErrCorrupt) {
 			return p, damage
 		}
@@ -37,21 +37,21 @@ func ReadNewestRecord(ctx context.Context, archive *storage.Archive, run string)
 // ReadRecords calls do with each undamaged recorded plan of a run, the newest last, and reports whether
 // the newest record is among them.
 func ReadRecords(ctx context.Context, archive *storage.Archive, run string, do func(*Plan)) (known bool, err error) {
-	return all(ctx, archive, run, read, do)
+	return readAll(ctx, archive, run, true, do)
 }
 
 // ReadOutlines is like ReadRecords, but leaves out the standing nodes; references to them are zero.
 func ReadOutlines(ctx context.Context, archive *storage.Archive, run string, do func(*Plan)) (known bool, err error) {
-	return all(ctx, archive, run, readOutline, do)
+	return readAll(ctx, archive, run, false, do)
 }
 
-func all(ctx context.Context, archive *storage.Archive, run string, read reader, do func(*Plan)) (known bool, err error) {
+func readAll(ctx context.Context, archive *storage.Archive, run string, whole bool, do func(*Plan)) (known bool, err error) {
 	numbers, err := archive.Plans(ctx, run)
 	if err != nil {
 		return false, err
 	}
 	for _, n := range numbers {
-		p, err := read(ctx, archive, run, n)
+		p, err := read(ctx, archive, run, n, whole)
 		if known = err == nil; known {
 			do(p)
 		} else if !errors.Is(err, storage.ErrCorrupt) {
@@ -61,36 +61,24 @@ func all(ctx context.Context, archive *storage.Archive, run string, read reader,
 	return known, nil
 }
 
-// reader reads a recorded plan, or a part of it. Its error wraps storage.ErrCorrupt if the record is
+// read reads a recorded plan: the whole, or its outline. The error wraps storage.ErrCorrupt if the record is
 // damaged or a part of it is gone.
-type reader func(ctx context.Context, archive *storage.Archive, run string, n int) (*Plan, error)
-
-func readOutline(ctx context.Context, archive *storage.Archive, run string, n int) (*Plan, error) {
+func read(ctx context.Context, archive *storage.Archive, run string, n int, whole bool) (*Plan, error) {
 	var h head
 	if err := archive.Plan(ctx, run, n, &h); err != nil {
 		return nil, err
 	}
-	d := &decoder{}
+	d := &decoder{whole: whole}
 	if err := d.readOutline(ctx, archive, run, h); err != nil {
 		return nil, err
 	}
-	return d.plan()
-}
-
-func read(ctx context.Context, archive *storage.Archive, run string, n int) (*Plan, error) {
-	var h head
-	if err := archive.Plan(ctx, run, n, &h); err != nil {
-		return nil, err
-	}
-	if h.Count < 0 || h.Count > MaxNodes {
-		return nil, fmt.Errorf("plan %d of run %s: %w: it has %d nodes, expected at most %d", n, run, storage.ErrCorrupt, h.Count, MaxNodes)
-	}
-	d := &decoder{}
-	if err := d.readOutline(ctx, archive, run, h); err != nil {
-		return nil, err
-	}
-	if err := d.readNodes(ctx, archive, run, h); err != nil {
-		return nil, err
+	if whole {
+		if h.Count < 0 || h.Count > MaxNodes {
+			return nil, fmt.Errorf("plan %d of run %s: %w: it has %d nodes, expected at most %d", n, run, storage.ErrCorrupt, h.Count, MaxNodes)
+		}
+		if err := d.readNodes(ctx, archive, run, h); err != nil {
+			return nil, err
+		}
 	}
 	p, err := d.plan()
 	if err != nil {
@@ -121,7 +109,7 @@ func (d *decoder) readOutline(ctx context.Context, archive *storage.Archive, run
 }
 
 func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run string, h head) error {
-	err := readLines(ctx, archive, run, h.Nodes, func(lines *json.Decoder) error {
+	return readLines(ctx, archive, run, h.Nodes, func(lines *json.Decoder) error {
 		d.nodes, d.needs, d.texts, d.err = make([]*Node, 0, h.Count), nil, make(map[string]text), nil
 		for {
 			var b block
@@ -139,8 +127,6 @@ func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run s
 		}
 		return d.err
 	})
-	d.whole = true
-	return err
 }
 
 // text is a text of a record in the forms in which a plan uses it.
