@@ -12,6 +12,7 @@ package compile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -190,6 +191,9 @@ func (c *cell) gathered() (keys []storage.Key) {
 	return keys
 }
 
+// fail keeps the first error of the cell.
+func (c *cell) fail(err error) { c.err = cmp.Or(c.err, err) }
+
 func (c *cell) compile(files []storage.Digest) error {
 	c.data(files)
 	if c.err == nil {
@@ -219,8 +223,8 @@ func (c *cell) place() (axes, row json.RawMessage) {
 	if err == nil && c.spec.Row != nil {
 		row, err = json.Marshal(c.spec.Row)
 	}
-	if err != nil && c.err == nil {
-		c.err = fmt.Errorf("axes cannot be recorded: %w", err)
+	if err != nil {
+		c.fail(fmt.Errorf("axes cannot be recorded: %w", err))
 	}
 	return axes, row
 }
@@ -235,9 +239,7 @@ type edge struct {
 func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) plan.Ref {
 	inputs, needs := connect(edges)
 	spec, err := tasks.NewSpec(kind, params, inputs...)
-	if err != nil && c.err == nil {
-		c.err = err
-	}
+	c.fail(err)
 	if runsCommands(kind, params) {
 		spec.Class, spec.Terms = c.commandClass(), c.terms()
 	}
@@ -284,8 +286,8 @@ func connect(edges []edge) (inputs []tasks.Input, needs []plan.Ref) {
 // template returns the fields common to the tasks of a chain.
 func (c *cell) template(kind tasks.Kind, params any, edges ...edge) plan.Template {
 	raw, err := json.Marshal(params)
-	if err != nil && c.err == nil {
-		c.err = fmt.Errorf("parameters of %s cannot be hashed: %w", kind.Name, err)
+	if err != nil {
+		c.fail(fmt.Errorf("parameters of %s cannot be hashed: %w", kind.Name, err))
 	}
 	inputs, needs := connect(edges)
 	t := plan.Template{Kind: kind, Params: raw, Inputs: inputs, Needs: needs}

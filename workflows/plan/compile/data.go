@@ -139,7 +139,7 @@ func (c *cell) sanitize() {
 		return
 	}
 	c.sanitized = c.node(filters.Sanitize, "sanitize", filters.SanitizeParams{Patterns: s.Patterns, Own: s.Own, Remove: s.Remove},
-		edge{population.Input, c.population}, edge{population.ShardsInput, c.shards}, edge{population.PartsInput, c.parts})
+		append(c.populationEdges(), edge{population.PartsInput, c.parts})...)
 	c.population, c.shards = c.sanitized, c.sanitized
 }
 
@@ -149,13 +149,13 @@ func (c *cell) disagree() {
 	if d == nil {
 		return
 	}
-	whole := []edge{{population.Input, c.population}, {population.ShardsInput, c.shards}}
+	whole := c.populationEdges()
 	seed, edges := c.experiment.Seed, slices.Clone(whole)
 	for half := range 2 {
 		data := c.node(filters.Half, fmt.Sprintf("half %d of 2", half+1), filters.HalfParams{Seed: seed, Half: half}, whole...)
 		losses := c.node(training.Losses, fmt.Sprintf("losses under the model of half %d", half+1), struct{}{}, append([]edge{
 			{training.ModelInput, c.trainApart(data, d.StepsOf(c.experiment.Training.Rounds))},
-		}, c.dataEdges()...)...)
+		}, c.populationEdges()...)...)
 		edges = append(edges, edge{filters.LossesInput(half), losses})
 	}
 	c.disagreed = c.node(filters.Disagree, "disagreement filter", filters.DisagreeParams{Seed: seed, Threshold: d.Threshold}, edges...)

@@ -19,20 +19,13 @@ func (c *cell) report() plan.Ref {
 	if data := c.experiment.Data; len(data.Faults) > 0 || !data.OnError.IsZero() {
 		edges = append(edges, edge{reports.FaultsInput, c.corpus})
 	}
-	if c.selected != (plan.Ref{}) {
-		edges = append(edges, edge{reports.SelectionInput, c.selected})
-	}
-	if c.divided != (plan.Ref{}) {
-		edges = append(edges, edge{reports.DevicesInput, c.divided})
-	}
-	if c.sanitized != (plan.Ref{}) {
-		edges = append(edges, edge{reports.SanitizedInput, c.sanitized})
-	}
-	if c.disagreed != (plan.Ref{}) {
-		edges = append(edges, edge{reports.DisagreementInput, c.disagreed})
-	}
-	if c.best != (plan.Ref{}) {
-		edges = append(edges, edge{reports.StoppingInput, c.best})
+	for _, optional := range []edge{
+		{reports.SelectionInput, c.selected}, {reports.DevicesInput, c.divided}, {reports.SanitizedInput, c.sanitized},
+		{reports.DisagreementInput, c.disagreed}, {reports.StoppingInput, c.best},
+	} {
+		if optional.ref != (plan.Ref{}) {
+			edges = append(edges, optional)
+		}
 	}
 	if c.experiment.Training.StopAt != nil {
 		edges = append(edges, edge{reports.PursuitInput, c.model})
@@ -109,6 +102,14 @@ func (c *cell) given(r plan.Ref) storage.Key {
 	return r.Key
 }
 
+// ifGiven is given for a node that the cell may lack; zero then.
+func (c *cell) ifGiven(r plan.Ref) storage.Key {
+	if r == (plan.Ref{}) {
+		return storage.Key{}
+	}
+	return c.given(r)
+}
+
 func (b builder) Parts() storage.Key { return b.given(b.parts) }
 
 func (b builder) Canaries() storage.Key { return b.given(b.canaries) }
@@ -123,12 +124,7 @@ func (b builder) Users() (names, population storage.Key) {
 	return b.given(b.corpus), b.given(b.undivided)
 }
 
-func (b builder) Devices() storage.Key {
-	if b.divided == (plan.Ref{}) {
-		return storage.Key{}
-	}
-	return b.given(b.divided)
-}
+func (b builder) Devices() storage.Key { return b.ifGiven(b.divided) }
 
 func (b builder) Files(path string) ([]storage.Digest, source.Limits) {
 	return b.ofAudits[path], Limits(b.experiment)
@@ -164,12 +160,7 @@ func (b builder) Model(round int) storage.Key { return b.given(b.after(round)) }
 
 func (b builder) Balanced() storage.Key { return b.given(b.balanced) }
 
-func (b builder) Insertions() storage.Key {
-	if b.insertions == (plan.Ref{}) {
-		return storage.Key{}
-	}
-	return b.given(b.insertions)
-}
+func (b builder) Insertions() storage.Key { return b.ifGiven(b.insertions) }
 
 func (b builder) Reference(reference int) storage.Key { return b.given(b.reference(reference)) }
 

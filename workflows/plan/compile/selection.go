@@ -104,13 +104,12 @@ func (c *cell) lossesUnder(p *experiment.LanguagePreparation, name string) plan.
 	e, files, vocabulary := p.ExperimentFor(c.experiment), c.files, plan.Ref{}
 	if p.Source != "" {
 		var err error
-		if files, err = c.sources.Files(&e.Data); err != nil && c.err == nil {
-			c.err = err
-		}
+		files, err = c.sources.Files(&e.Data)
+		c.fail(err)
 		vocabulary = c.parts
 	}
 	model := c.prepare(e, files, vocabulary).model
-	return c.node(training.Losses, "losses under the "+name, struct{}{}, append([]edge{{training.ModelInput, model}}, c.dataEdges()...)...)
+	return c.node(training.Losses, "losses under the "+name, struct{}{}, append([]edge{{training.ModelInput, model}}, c.populationEdges()...)...)
 }
 
 // prepare compiles a training that the cell depends on, and returns the cell of that training.
@@ -131,6 +130,7 @@ func (c *cell) predictions(model plan.Ref) plan.Ref {
 	return c.node(selection.Predictions, "predictions", struct{}{}, append([]edge{{selection.ModelInput, model}}, c.populationEdges()...)...)
 }
 
+// populationEdges returns the population and its shards, which all kinds name alike.
 func (c *cell) populationEdges() []edge {
 	return []edge{{population.Input, c.population}, {population.ShardsInput, c.shards}}
 }
@@ -138,7 +138,7 @@ func (c *cell) populationEdges() []edge {
 // external compiles a training by an external program: one node.
 func (c *cell) external() {
 	t := &c.experiment.Training
-	c.model = c.node(external.Train, "training by "+t.Command, c.trainParams(), edge{population.Input, c.population}, edge{population.ShardsInput, c.shards}, edge{population.PartsInput, c.parts})
+	c.model = c.node(external.Train, "training by "+t.Command, c.trainParams(), append(c.populationEdges(), edge{population.PartsInput, c.parts})...)
 	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}
 }
 
@@ -174,9 +174,7 @@ func (c *cell) code() storage.Digest {
 		return storage.Digest{}
 	}
 	digest, err := storage.ParseDigest(sha256)
-	if err != nil && c.err == nil {
-		c.err = err
-	}
+	c.fail(err)
 	return digest
 }
 
@@ -207,8 +205,6 @@ func (c *cell) terms() json.RawMessage {
 		t.Memory, t.Files = int64(l.Memory)*mebibyte, int64(l.Files)*mebibyte
 	}
 	text, err := json.Marshal(t)
-	if err != nil && c.err == nil {
-		c.err = err
-	}
+	c.fail(err)
 	return text
 }

@@ -175,16 +175,12 @@ func (c *cell) stretch(p training.SGDParams) (kind tasks.Kind, params any) {
 	return training.DPSGD, private
 }
 
-func (c *cell) dataEdges() []edge {
-	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
-}
-
 // trainingEdges returns the data, and the vocabulary if a program trains.
 func (c *cell) trainingEdges() []edge {
 	if c.experiment.ClientProgram() == nil && c.experiment.Training.Engine != experiment.PyTorchEngine {
-		return c.dataEdges()
+		return c.populationEdges()
 	}
-	return append(c.dataEdges(), c.vocabularyEdge())
+	return append(c.populationEdges(), c.vocabularyEdge())
 }
 
 func (c *cell) vocabularyEdge() edge { return edge{external.VocabularyInput, c.parts} }
