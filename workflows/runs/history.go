@@ -116,9 +116,13 @@ func (e Entry) String() string {
 }
 
 func (e Entry) summary() string {
+	restoring := fmt.Sprintf("%d missing outputs are computed again, asked for", e.Missing)
 	switch e.Kind {
 	case PinEntry:
-		return e.pinning() + ofCells(e.Cells)
+		if e.Pinned {
+			return "pinned" + ofCells(e.Cells)
+		}
+		return "unpinned" + ofCells(e.Cells)
 	case Prioritized:
 		return fmt.Sprintf("priority set to %d", e.Priority)
 	case NoteEntry:
@@ -126,7 +130,13 @@ func (e Entry) summary() string {
 	case TagEntry:
 		return fmt.Sprintf("tags set to %q", e.Tags)
 	case RetryEntry:
-		return e.retrying()
+		switch {
+		case e.Missing > 0:
+			return restoring
+		case len(e.Keys) == 0:
+			return "all that failed is tried again, asked for"
+		}
+		return fmt.Sprintf("%d failed tasks are tried again, asked for", len(e.Keys))
 	case AttemptFailed:
 		return fmt.Sprintf("attempt %d at %s failed%s", e.Attempts, e.Label, at(e.Worker))
 	case WorkerDied:
@@ -141,32 +151,11 @@ func (e Entry) summary() string {
 		return "rejected: it has no plan"
 	case ResumeEntry:
 		if e.Missing > 0 {
-			return e.restoring()
+			return restoring
 		}
 	case Submitted, PauseEntry, CancelEntry, RemoveEntry, Started, Finished:
 	}
 	return string(e.Kind)
-}
-
-func (e Entry) pinning() string {
-	if e.Pinned {
-		return "pinned"
-	}
-	return "unpinned"
-}
-
-func (e Entry) restoring() string {
-	return fmt.Sprintf("%d missing outputs are computed again, asked for", e.Missing)
-}
-
-func (e Entry) retrying() string {
-	if e.Missing > 0 {
-		return e.restoring()
-	}
-	if len(e.Keys) == 0 {
-		return "all that failed is tried again, asked for"
-	}
-	return fmt.Sprintf("%d failed tasks are tried again, asked for", len(e.Keys))
 }
 
 // ofCells returns " cells c01, c02", and at " on w1"; both "" for empty arguments.

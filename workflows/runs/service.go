@@ -196,10 +196,7 @@ func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 
 // Get returns a run. The error wraps storage.ErrNotFound if it does not exist.
 func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
-	spec, err := s.readSpec(ctx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, s.absent(ctx, id, err)
-	}
+	spec, err := s.spec(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -208,13 +205,18 @@ func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
 	return run, err
 }
 
-// AddSpec reads the submission of a run from WithoutSpec. Its errors are those of Get.
-func (s *Service) AddSpec(ctx context.Context, run *Run) error {
-	spec, err := s.readSpec(ctx, run.ID)
+// spec reads the submission of a run, with the errors of Get.
+func (s *Service) spec(ctx context.Context, id string) (Spec, error) {
+	spec, err := s.readSpec(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) {
-		return s.absent(ctx, run.ID, err)
+		err = s.absent(ctx, id, err)
 	}
-	run.Spec = spec
+	return spec, err
+}
+
+// AddSpec reads the submission of a run from WithoutSpec. Its errors are those of Get.
+func (s *Service) AddSpec(ctx context.Context, run *Run) (err error) {
+	run.Spec, err = s.spec(ctx, run.ID)
 	return err
 }
 
