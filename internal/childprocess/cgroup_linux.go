@@ -67,8 +67,6 @@ func (g *cgroup) files() []*os.File {
 	return []*os.File{g.directory}
 }
 
-func (g *cgroup) boundsMemory() bool { return g != nil }
-
 // outgrown reports whether processes were killed after the group reached its memory limit.
 func (g *cgroup) outgrown() bool {
 	if g == nil || g.memory == 0 {

@@ -22,7 +22,7 @@ type hold struct {
 	plan    plan
 	report  *os.File
 	reports *json.Decoder
-	group   *cgroup  // nil without a control group
+	*cgroup          // nil without a control group
 	writing *os.File // the keeper's end of its reports
 	command int      // the id of its first process, in the keeper's namespace
 }
@@ -42,8 +42,8 @@ func newHold(c *Command, run *exec.Cmd) (*hold, error) {
 	if run.Err != nil {
 		return nil, run.Err
 	}
-	h := &hold{run: run, plan: c.plan(possible()), group: newGroup(c.Memory, cmp.Or(c.processes, maxProcesses))}
-	h.plan.Path, h.plan.Args, h.plan.Dir, h.plan.Group = run.Path, run.Args, run.Dir, h.group != nil
+	h := &hold{run: run, plan: c.plan(possible()), cgroup: newGroup(c.Memory, cmp.Or(c.processes, maxProcesses))}
+	h.plan.Path, h.plan.Args, h.plan.Dir, h.plan.Group = run.Path, run.Args, run.Dir, h.cgroup != nil
 	if err := h.disguise(); err != nil {
 		h.close()
 		return nil, err
@@ -64,7 +64,7 @@ func (h *hold) disguise() error {
 	h.report, h.writing = reading, writing
 	h.reports = json.NewDecoder(io.LimitReader(reading, maxReport))
 	h.run.Path, h.run.Args, h.run.Dir = ownProgram, []string{keeperName, string(text)}, ""
-	h.run.ExtraFiles = append([]*os.File{writing}, h.group.files()...)
+	h.run.ExtraFiles = append([]*os.File{writing}, h.cgroup.files()...)
 	h.run.SysProcAttr = h.plan.attributes()
 	return nil
 }
@@ -127,7 +127,7 @@ func (h *hold) await() (exit *ExitError, left int) {
 		r = report{Status: uint32(syscall.SIGKILL)}
 		h.killGroup()
 	}
-	h.group.kill()
+	h.cgroup.kill()
 	return exitOf(syscall.WaitStatus(r.Status)), r.Left
 }
 
@@ -152,7 +152,7 @@ func exitOf(s syscall.WaitStatus) *ExitError {
 func (h *hold) terminate() { _ = h.run.Process.Signal(syscall.SIGTERM) } // it may have ended
 
 func (h *hold) kill() {
-	h.group.kill()
+	h.cgroup.kill()
 	if h.plan.Processes {
 		_ = h.run.Process.Kill() // it may have ended
 		return
@@ -164,17 +164,11 @@ func (h *hold) kill() {
 
 // memory returns the resident memory of the processes, in bytes; look reports whether it must be polled.
 func (h *hold) memory() (bytes int64, look bool) {
-	if h.group.boundsMemory() {
+	if h.cgroup != nil {
 		return 0, false
 	}
 	return residentBelow(h.run.Process.Pid), true
 }
-
-// outgrown reports whether processes were killed because they exceeded their memory limit.
-func (h *hold) outgrown() bool { return h.group.outgrown() }
-
-// killedForMemory reports whether the system killed processes for lack of memory.
-func (h *hold) killedForMemory() bool { return h.group.killedForMemory() }
 
 // readOnly reports whether files outside the permitted directories are read-only.
 func (h *hold) readOnly() bool { return h.plan.ReadOnly }
@@ -185,5 +179,5 @@ func (h *hold) close() {
 		h.report.Close()
 		h.writing.Close()
 	}
-	h.group.remove()
+	h.cgroup.remove()
 }
