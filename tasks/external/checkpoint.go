@@ -43,10 +43,11 @@ func (x *training) changed(ctx context.Context, files []childprocess.File) (take
 	}
 	stored := map[string]storedFile{}
 	blobs, err := x.keepFiles(ctx, checkpointFolder, files, stored)
-	if err != nil {
-		return false, x.later(err)
+	if err == nil {
+		var beside []storage.Blob
+		beside, err = x.keepFiles(ctx, outFolder, out, stored)
+		blobs = append(blobs, beside...)
 	}
-	beside, err := x.keepFiles(ctx, outFolder, out, stored)
 	if err != nil {
 		return false, x.later(err)
 	}
@@ -57,7 +58,7 @@ func (x *training) changed(ctx context.Context, files []childprocess.File) (take
 	if x.directories, err = x.listDirectories(len(files) > 0); err != nil {
 		return false, err
 	}
-	x.kept.Files, x.stored = append(blobs, beside...), stored
+	x.kept.Files, x.stored = blobs, stored
 	if err := x.keep(ctx); err != nil {
 		return false, x.later(err)
 	}

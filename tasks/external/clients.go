@@ -69,9 +69,5 @@ func ClientCosts(ctx context.Context, t *tasks.Task, client clientprograms.Clien
 		pairs[i] = clientprograms.Pair{Context: prefix, Continuation: suffix}
 	}
 	likelihoods, err := client.LogLikelihoods(ctx, model, pairs)
-	costs := make([]float64, len(likelihoods))
-	for i, l := range likelihoods {
-		costs[i] = -l.LogProb
-	}
-	return costs, err
+	return costsOf(likelihoods), err
 }

@@ -249,14 +249,16 @@ func (m *Model) Costs(ctx context.Context, v *text.Vocabulary, prefix []int32, s
 		pairs[i] = PairOf(v, prefix, suffix)
 	}
 	answers, err := m.Answers(ctx, pairs)
-	if err != nil {
-		return nil, err
-	}
+	return costsOf(answers), err
+}
+
+// costsOf returns the log-perplexities of scored texts, in nats.
+func costsOf(answers []score.Answer) []float64 {
 	costs := make([]float64, len(answers))
 	for i, a := range answers {
 		costs[i] = -a.LogProb
 	}
-	return costs, nil
+	return costs
 }
 
 // CommandError makes an error of a command permanent unless a retry may succeed.
