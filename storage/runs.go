@@ -26,10 +26,7 @@ func (a *Archive) Spec(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	spec, err := a.read(ctx, specName(id))
-	if err != nil {
-		return nil, a.fail("reading run", id, err)
-	}
-	return spec, nil
+	return spec, a.fail("reading run", id, err)
 }
 
 // Runs returns the ids of all runs in byte order.
@@ -151,10 +148,7 @@ func (a *Archive) ReadTaskLog(ctx context.Context, run string, key Key, attempt 
 		return nil, err
 	}
 	data, err := a.read(ctx, name)
-	if err != nil {
-		return nil, a.fail("reading", name, err)
-	}
-	return data, nil
+	return data, a.fail("reading", name, err)
 }
 
 // TaskLogs returns the attempts at a node that left a log, in byte order.
