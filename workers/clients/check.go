@@ -60,17 +60,17 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
 		{Name: "draws parameters by the seed", Rule: SeededStart, Run: c.seeded},
 		{Name: "leaves what it reads as it is", Rule: FilesAsAsked, Run: c.reads},
-		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(nil, c.trains)},
-		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(nil, c.rounds)},
-		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.begun(c.varies, c.forgets)},
-		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.begun(c.takesOne, c.trainsMany)},
-		{Name: "sums updates", Rule: SumOfMany, Run: c.begun(c.addsNothing, c.sums)},
-		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(nil, c.evaluates)},
-		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.begun(c.readsImages, c.scores)},
-		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.begun(c.readsImages, c.total)},
-		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.begun(c.hasNoTrees, c.trees)},
+		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(never, c.trains)},
+		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(never, c.rounds)},
+		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.begun(varies, c.forgets)},
+		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.begun(takesOne, c.trainsMany)},
+		{Name: "sums updates", Rule: SumOfMany, Run: c.begun(addsNothing, c.sums)},
+		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(never, c.evaluates)},
+		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.begun(readsImages, c.scores)},
+		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.begun(readsImages, c.total)},
+		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.begun(hasNoTrees, c.trees)},
 		{Name: "answers an unknown method by an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
-		{Name: "gives another process the same answers", Rule: Deterministic, Run: c.begun(c.varies, c.again)},
+		{Name: "gives another process the same answers", Rule: Deterministic, Run: c.begun(varies, c.again)},
 		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.ends},
 	}, c.start)
 	return c.report, err
@@ -123,14 +123,29 @@ func (c *checker) work(params []float32, number int) (clientprograms.Work, error
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
 }
 
-// begun returns a function that runs check with the first work on the initial parameters. A reason of skipped,
-// which may be nil, skips it.
-func (c *checker) begun(skipped func() (reason string), check func(w clientprograms.Work, start []float32) error) func() error {
+// skip is a reason for which a check does not apply to a program.
+type skip struct {
+	applies func(c *checker) bool
+	reason  string
+}
+
+var (
+	never       = skip{func(*checker) bool { return false }, ""}
+	varies      = skip{func(c *checker) bool { return !c.program.description.Deterministic }, "it does not call itself deterministic"}
+	takesOne    = skip{func(c *checker) bool { return c.program.description.Together == nil }, "it takes one user at a time"}
+	addsNothing = skip{func(c *checker) bool { m := c.program.description.Together; return m == nil || !m.Sum }, "it adds no updates up"}
+	readsImages = skip{func(c *checker) bool { return c.setting.OfImages() }, "models of images are not asked for texts"}
+	hasNoTrees  = skip{func(c *checker) bool {
+		d := c.program.description
+		return !d.Tree || d.Input != clientprograms.TokensInput
+	}, "it scores no trees of tokens"}
+)
+
+// begun returns a function that runs check with the first work on the initial parameters, unless it is skipped.
+func (c *checker) begun(unless skip, check func(w clientprograms.Work, start []float32) error) func() error {
 	return func() error {
-		if skipped != nil {
-			if why := skipped(); why != "" {
-				return contracts.Skip("%s", why)
-			}
+		if unless.applies(c) {
+			return contracts.Skip("%s", unless.reason)
 		}
 		w, start, err := c.begin(7, 0)
 		if err != nil {
@@ -138,36 +153,6 @@ func (c *checker) begun(skipped func() (reason string), check func(w clientprogr
 		}
 		return check(w, start)
 	}
-}
-
-// when returns a reason if it applies.
-func when(applies bool, reason string) string {
-	if applies {
-		return reason
-	}
-	return ""
-}
-
-func (c *checker) varies() string {
-	return when(!c.program.description.Deterministic, "it does not call itself deterministic")
-}
-
-func (c *checker) takesOne() string {
-	return when(c.program.description.Together == nil, "it takes one user at a time")
-}
-
-func (c *checker) addsNothing() string {
-	m := c.program.description.Together
-	return when(m == nil || !m.Sum, "it adds no updates up")
-}
-
-func (c *checker) readsImages() string {
-	return when(c.setting.OfImages(), "models of images are not asked for texts")
-}
-
-func (c *checker) hasNoTrees() string {
-	d := c.program.description
-	return when(!d.Tree || d.Input != clientprograms.TokensInput, "it scores no trees of tokens")
 }
 
 // begin returns work on the initial parameters of a seed.
