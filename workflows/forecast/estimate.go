@@ -606,27 +606,9 @@ func (c *costing) step(rounds, width int) stepLoad {
 // below returns the standing nodes that outputs depend on, by kind, and the chains.
 func below(p *plan.Plan, outputs ...plan.Ref) (nodes map[string][]storage.Key, chains []*plan.Chain) {
 	nodes = map[string][]storage.Key{}
-	seen := map[storage.Key]bool{}
-	var visit func([]plan.Ref)
-	visit = func(refs []plan.Ref) {
-		for _, r := range refs {
-			key := r.Key
-			if r.Chain != nil {
-				key = r.Chain.Recipe
-			}
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			if ch := r.Chain; ch != nil {
-				chains = append(chains, ch)
-				visit(slices.Concat([]plan.Ref{ch.Origin}, ch.Part.Needs, ch.Join.Needs))
-			} else if n := p.Nodes[key]; n != nil {
-				nodes[n.Kind] = append(nodes[n.Kind], key)
-				visit(n.Needs)
-			}
-		}
+	list, chains := p.Needed(outputs...)
+	for _, n := range list {
+		nodes[n.Kind] = append(nodes[n.Kind], n.Key)
 	}
-	visit(outputs)
 	return nodes, chains
 }

@@ -295,25 +295,23 @@ func (x *explainer) passes() {
 // cell summarizes the nodes of a cell.
 func (x *explainer) cell(c plan.Cell) Cell {
 	out := Cell{Name: c.Name, Label: c.Label, Cached: true}
-	below := make(map[storage.Key]bool)
-	x.below(below, c.Report)
-	x.below(below, c.Model)
-	groups := make(map[string]*Group)
-	for _, key := range plan.SortedKeys(below) {
-		n := x.plan.Nodes[key]
-		if n == nil {
-			if ch := x.out.Chains[key]; ch != nil && (c.Chain == nil || key != c.Chain.Recipe) {
-				out.Apart = append(out.Apart, ch)
-			}
-			continue // belongs to a chain
+	nodes, chains := x.plan.Needed(c.Report, c.Model)
+	slices.SortFunc(nodes, func(a, b *plan.Node) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(chains, func(a, b *plan.Chain) int { return a.Recipe.Compare(b.Recipe) })
+	for _, chain := range chains {
+		if ch := x.out.Chains[chain.Recipe]; ch != nil && (c.Chain == nil || chain.Recipe != c.Chain.Recipe) {
+			out.Apart = append(out.Apart, ch)
 		}
+	}
+	groups := make(map[string]*Group)
+	for _, n := range nodes {
 		if groups[n.Kind] == nil {
 			groups[n.Kind] = &Group{Kind: n.Kind, Why: []string{}}
 		}
-		groups[n.Kind].add(x.out.Nodes[key])
-		out.Cached = out.Cached && x.out.Nodes[key].Disposition != ToRun
-		if x.out.Nodes[key].Disposition == "" {
-			x.out.Nodes[key] = Node{n.Kind, n.Label, NotNeeded, ""}
+		groups[n.Kind].add(x.out.Nodes[n.Key])
+		out.Cached = out.Cached && x.out.Nodes[n.Key].Disposition != ToRun
+		if x.out.Nodes[n.Key].Disposition == "" {
+			x.out.Nodes[n.Key] = Node{n.Kind, n.Label, NotNeeded, ""}
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(groups)) {
@@ -337,23 +335,5 @@ func (g *Group) add(n Node) {
 		}
 	case NotNeeded:
 		g.Unneeded++
-	}
-}
-
-// below collects the keys of the standing nodes, and the recipes of the chains, that a reference
-// depends on.
-func (x *explainer) below(seen map[storage.Key]bool, r plan.Ref) {
-	id, needs := r.Key, []plan.Ref(nil)
-	if r.Chain != nil {
-		id, needs = r.Chain.Recipe, x.plan.Chains[r.Chain.Recipe].StandingNeeds()
-	} else {
-		needs = x.plan.Nodes[r.Key].Needs
-	}
-	if seen[id] {
-		return
-	}
-	seen[id] = true
-	for _, need := range needs {
-		x.below(seen, need)
 	}
 }
