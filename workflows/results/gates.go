@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"coalmine/tasks/audits"
@@ -93,29 +92,8 @@ type unjudgedRow struct {
 	Unjudged *string `parquet:"unjudged"`
 }
 
-// gateColumns returns the columns of gates if a cell has a gate, and of unjudged numbers if a gate
-// has any.
-func (v *view) gateColumns() []any {
-	if !v.gated() {
-		return nil
-	}
-	if slices.ContainsFunc(v.cells, func(c viewCell) bool { return len(c.Unjudged) > 0 }) {
-		return []any{gateRow{}, unjudgedRow{}}
-	}
-	return []any{gateRow{}}
-}
-
-// gateOf returns a cell's values in these columns.
-func (v *view) gateOf(c *viewCell) []any {
-	columns, gate := v.gateColumns(), c.gate()
-	if gate == "" {
-		return columns
-	}
-	columns[0] = gateRow{&gate, list(c.Breaches)}
-	if len(columns) > 1 {
-		columns[1] = unjudgedRow{list(c.Unjudged)}
-	}
-	return columns
+func gateOf(c *viewCell) any {
+	return gateRow{audits.When(c.gate() != "", c.gate()), list(c.Breaches)}
 }
 
 // list joins texts; it returns nil without texts.

@@ -8,30 +8,21 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// replicateRow holds the last columns of cells and canaries in runs with replicates.
+// replicateRow holds the last columns of cells and canaries in runs with replicates; other runs lack them.
 type replicateRow struct {
 	Row  *string `parquet:"row"`
 	Seed *int64  `parquet:"seed"`
 }
 
-// replicateColumns returns no columns without replicates, to keep the files of such runs unchanged.
-func (v *view) replicateColumns() []any {
-	if len(v.rows) == 0 {
-		return nil
+func replicateOf(c *viewCell) any {
+	var row replicateRow
+	if c.Row != nil {
+		row.Row = &c.Row.Name
+		if _, seed, ok := c.Axes.Replicate(); ok {
+			row.Seed = new(int64(seed))
+		}
 	}
-	return []any{replicateRow{}}
-}
-
-// replicate returns the cell's values in these columns.
-func (v *viewCell) replicate() []any {
-	if v.Row == nil {
-		return nil
-	}
-	row := replicateRow{Row: &v.Row.Name}
-	if _, seed, ok := v.Axes.Replicate(); ok {
-		row.Seed = new(int64(seed))
-	}
-	return []any{row}
+	return row
 }
 
 // estimateRow is an estimate over seeds; all fields are null without one.

@@ -8,10 +8,6 @@ import (
 
 // numberRow is a number in the JSON of a cell.
 type numberRow struct {
-	Run        string `parquet:"run"`
-	Experiment string `parquet:"experiment"`
-	Cell       string `parquet:"cell"`
-	Label      string `parquet:"label"`
 	// Path is the place of the number in the cell, as jq names it: ".audit.canaries[0].rank".
 	Path  string  `parquet:"path"`
 	Value float64 `parquet:"value"`
@@ -20,18 +16,18 @@ type numberRow struct {
 // numberRows returns a row for each number in the JSON of the cells, in its order: also those in lists, for which other
 // rows have no columns.
 func numberRows(v *view) (*flatTable, error) {
-	t := newFlatTable("numbers", []any{numberRow{}})
-	for i := range v.Cells {
-		c := &v.Cells[i]
-		data, err := json.Marshal(c)
+	t := newFlatTable("numbers", []any{ofCell{}, numberRow{}})
+	for i := range v.cells {
+		c := &v.cells[i]
+		data, err := json.Marshal(c.Cell)
 		if err != nil {
-			return nil, fmt.Errorf("cell %s: %w", c.Cell, err)
+			return nil, fmt.Errorf("cell %s: %w", c.Cell.Cell, err)
 		}
 		d := json.NewDecoder(bytes.NewReader(data))
 		if err := eachNumber(d, "", func(path string, value float64) {
-			t.add([]any{numberRow{v.Run, v.Experiment, c.Cell, c.Label, path, value}})
+			t.add([]any{v.ofCell(c), numberRow{path, value}})
 		}); err != nil {
-			return nil, fmt.Errorf("cell %s: %w", c.Cell, err)
+			return nil, fmt.Errorf("cell %s: %w", c.Cell.Cell, err)
 		}
 	}
 	return t, nil

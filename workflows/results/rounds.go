@@ -173,24 +173,15 @@ func (r *Rounds) Write(w io.Writer, format string) error {
 // WriteScreen writes the table for a terminal.
 func (r *Rounds) WriteScreen(w io.Writer, s *Terminal) error { return s.writeListed(r.table(), w) }
 
-// roundRow is a round with its cell, as one row.
-type roundRow struct {
-	Run        string `parquet:"run"`
-	Experiment string `parquet:"experiment"`
-	Cell       string `parquet:"cell"`
-	Label      string `parquet:"label"`
-	Round
-}
-
 // table returns one row per round, cell by cell.
 func (r *Rounds) table() *flatTable {
-	t := newFlatTable("roundRow", []any{roundRow{}})
+	t := newFlatTable("roundRow", []any{ofCell{}, Round{}})
 	t.mayLackThoseOf(r.Cells)
 	var metrics []map[string]float64
 	for _, c := range r.Cells {
 		for _, round := range c.Rounds {
 			metrics = append(metrics, round.Metrics)
-			t.add([]any{roundRow{r.Run, r.Experiment, c.Cell, c.Label, round}})
+			t.add([]any{ofCell{r.Run, r.Experiment, c.Cell, c.Label}, round})
 			t.lackThoseOf(&round)
 		}
 	}

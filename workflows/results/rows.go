@@ -213,20 +213,16 @@ func csvValue(v parquet.Value) string {
 	return v.String()
 }
 
-// cellRow holds the columns that every cell has.
+// cellRow holds the columns that every cell has, after those of ofCell.
 type cellRow struct {
-	Run        string   `parquet:"run"`
-	Experiment string   `parquet:"experiment"`
-	Cell       string   `parquet:"cell"`
-	Label      string   `parquet:"label"`
-	Partition  string   `parquet:"partition"`
-	Setting    string   `parquet:"setting"`
-	Axes       string   `parquet:"axes"`
-	Status     string   `parquet:"status"`
-	Rounds     *int64   `parquet:"rounds"`
-	Epochs     *float64 `parquet:"epochs"`
-	Users      *int64   `parquet:"users"`
-	Examples   *int64   `parquet:"examples"`
+	Partition string   `parquet:"partition"`
+	Setting   string   `parquet:"setting"`
+	Axes      string   `parquet:"axes"`
+	Status    string   `parquet:"status"`
+	Rounds    *int64   `parquet:"rounds"`
+	Epochs    *float64 `parquet:"epochs"`
+	Users     *int64   `parquet:"users"`
+	Examples  *int64   `parquet:"examples"`
 }
 
 // firstColumns names the audits with the first columns, in this order, for programs that read
@@ -253,26 +249,49 @@ func inColumnOrder() []int {
 func cellRows(v *view) (*flatTable, error) { return newCellRows(v, v.parameterColumns()) }
 
 func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
-	prototypes, order := []any{cellRow{}}, inColumnOrder()
-	for _, place := range order {
-		prototypes = append(prototypes, ofAudits().outcomes[place].rowOf(nil))
+	parts := v.cellParts(parameters)
+	structs := func(c *viewCell, row cellRow) []any {
+		list := []any{v.ofCell(c), row}
+		for _, part := range parts {
+			list = append(list, part(c))
+		}
+		return list
 	}
-	prototypes = append(append(append(prototypes, v.replicateColumns()...), v.soFarColumns()...), append(v.gateColumns(), parameters.of(&Cell{}))...)
-	t := newFlatTable("cells", prototypes)
+	t := newFlatTable("cells", structs(noCell(), cellRow{}))
 	for i := range v.cells {
-		c := &v.cells[i]
-		row, err := v.cellRow(c)
+		row, err := v.cells[i].columns()
 		if err != nil {
 			return nil, err
 		}
-		structs := []any{row}
-		for _, place := range order {
-			structs = append(structs, ofAudits().outcomes[place].rowOf(c.shown(place)))
-		}
-		structs = append(append(append(structs, c.replicate()...), v.soFarOf(c)...), v.gateOf(c)...)
-		t.add(append(structs, parameters.of(c.Cell)))
+		t.add(structs(&v.cells[i], row))
 	}
 	return t, nil
+}
+
+// noCell returns a cell without values, for the types of columns.
+func noCell() *viewCell {
+	return &viewCell{Cell: &Cell{}, outcomes: make([]audits.Outcome, len(all.Audits()))}
+}
+
+// cellParts returns the further columns of cells, as functions that return the struct of a cell. Columns about
+// replicates, trainings in progress and gates occur only if some cell has values for them.
+func (v *view) cellParts(parameters *parameterColumns) (parts []func(*viewCell) any) {
+	for _, place := range inColumnOrder() {
+		parts = append(parts, func(c *viewCell) any { return ofAudits().outcomes[place].rowOf(c.shown(place)) })
+	}
+	if len(v.rows) > 0 {
+		parts = append(parts, replicateOf)
+	}
+	if slices.ContainsFunc(v.cells, func(c viewCell) bool { return c.soFar != nil }) {
+		parts = append(parts, soFarOf)
+	}
+	if v.gated() {
+		parts = append(parts, gateOf)
+	}
+	if slices.ContainsFunc(v.cells, func(c viewCell) bool { return len(c.Unjudged) > 0 }) {
+		parts = append(parts, func(c *viewCell) any { return unjudgedRow{list(c.Unjudged)} })
+	}
+	return append(parts, func(c *viewCell) any { return parameters.of(c.Cell) })
 }
 
 // soFarRow is the round of the audits' numbers for a cell in training.
@@ -281,32 +300,19 @@ type soFarRow struct {
 	Of    *int64 `parquet:"so_far_of"`
 }
 
-// soFarColumns returns columns only while a cell has values for them, so that finished runs keep
-// their columns.
-func (v *view) soFarColumns() []any {
-	if !slices.ContainsFunc(v.cells, func(c viewCell) bool { return c.soFar != nil }) {
-		return nil
+func soFarOf(c *viewCell) any {
+	if c.soFar == nil {
+		return soFarRow{}
 	}
-	return []any{soFarRow{}}
+	return soFarRow{new(int64(c.Interim.Measured.Round)), new(int64(c.Interim.Steps))}
 }
 
-// soFarOf returns a cell's values in these columns.
-func (v *view) soFarOf(c *viewCell) []any {
-	columns := v.soFarColumns()
-	if c.soFar != nil {
-		columns[0] = soFarRow{new(int64(c.Interim.Measured.Round)), new(int64(c.Interim.Steps))}
-	}
-	return columns
-}
-
-func (v *view) cellRow(c *viewCell) (cellRow, error) {
-	axes, err := axesJSON(c.Axes)
-	row := cellRow{
-		Run: v.Run, Experiment: v.Experiment, Cell: c.Cell.Cell, Label: c.Label,
-		Partition: c.Partition, Setting: c.Setting, Axes: axes, Status: c.Status,
-	}
-	if c.Report != nil {
-		t := &c.Training
+// columns returns the columns that every cell has.
+func (v *viewCell) columns() (cellRow, error) {
+	axes, err := axesJSON(v.Axes)
+	row := cellRow{Partition: v.Partition, Setting: v.Setting, Axes: axes, Status: v.Status}
+	if v.Report != nil {
+		t := &v.Training
 		row.Rounds, row.Epochs, row.Users, row.Examples = new(int64(t.Rounds)), &t.Epochs, new(int64(t.Users)), new(int64(t.Examples))
 	}
 	return row, err
@@ -319,13 +325,9 @@ func axesJSON(axes experiment.Axes) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// canaryRow holds the columns of every canary; columns that only the canaries block has are null
-// for other canaries.
+// canaryRow holds the columns of every canary, after those of ofCell; columns that only the canaries block has are
+// null for other canaries.
 type canaryRow struct {
-	Run        string `parquet:"run"`
-	Experiment string `parquet:"experiment"`
-	Cell       string `parquet:"cell"`
-	Label      string `parquet:"label"`
 	// Of is the origin of the canary: canaries for the block, otherwise the audit.
 	Of    string `parquet:"of"`
 	Words string `parquet:"words"`
@@ -361,56 +363,50 @@ func (v *viewCell) ranked(canaryOutcomes []audits.CanaryOutcome) (row rankedRow)
 
 // canaryRows returns one row per canary.
 func canaryRows(v *view) (*flatTable, error) {
-	prototypes := []any{canaryRow{}}
-	for _, columns := range ofAudits().ordered {
-		prototypes = append(prototypes, columns.rowOf(nil))
-	}
-	prototypes = append(append(prototypes, v.replicateColumns()...), rankedRow{}, baselineRow{})
-	t := newFlatTable("canaries", prototypes)
+	t := newFlatTable("canaries", v.canaryStructs(noCell(), canaryRow{}))
 	for i := range v.cells {
 		c := &v.cells[i]
 		for _, canary := range c.decoded.Canaries {
-			t.addCanary(c, v.rowOf(c, &canary), prototypes, canary.Outcomes...)
+			t.add(v.canaryStructs(c, newCanaryRow(&canary), canary.Outcomes...))
 		}
 		for d, outcome := range c.measured() {
 			if d.Own == nil {
 				continue
 			}
 			for _, canary := range d.Own(outcome) {
-				row := v.newCanaryRow(c, d.Name, canary.Words)
-				t.addCanary(c, row, prototypes, canary.CanaryOutcome)
+				t.add(v.canaryStructs(c, canaryRow{Of: d.Name, Words: strings.Join(canary.Words, " ")}, canary.CanaryOutcome))
 			}
 		}
 	}
 	return t, nil
 }
 
-func (v *view) newCanaryRow(c *viewCell, origin string, words []string) canaryRow {
-	return canaryRow{Run: v.Run, Experiment: v.Experiment, Cell: c.Cell.Cell, Label: c.Label, Of: origin, Words: strings.Join(words, " ")}
-}
-
-func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
-	row := v.newCanaryRow(c, "canaries", canary.Words)
-	row.Role = new(string(canary.Role))
+func newCanaryRow(canary *audits.Canary) canaryRow {
+	row := canaryRow{
+		Of: "canaries", Words: strings.Join(canary.Words, " "), Role: new(string(canary.Role)),
+		Users: new(int64(canary.Users)), Holders: new(int64(canary.Holders)), Insertions: new(int64(canary.Insertions)),
+		Format: audits.When(canary.Format != "", canary.Format),
+	}
 	if canary.Role != audits.HeldBack {
 		row.UserProbability, row.ExampleProbability, row.InsertedTimes = canary.Configuration().Columns()
 	}
-	if canary.Format != "" {
-		row.Format = &canary.Format
-	}
-	row.Users, row.Holders, row.Insertions = new(int64(canary.Users)), new(int64(canary.Holders)), new(int64(canary.Insertions))
 	return row
 }
 
-// addCanary adds a row with the outcomes in their places.
-func (t *flatTable) addCanary(c *viewCell, row canaryRow, prototypes []any, canaryOutcomes ...audits.CanaryOutcome) {
-	structs := slices.Clone(prototypes)
-	structs[0] = row
-	last := slices.Concat(c.replicate(), []any{c.ranked(canaryOutcomes), c.baseline()})
-	copy(structs[len(structs)-len(last):], last)
-	for _, canaryOutcome := range canaryOutcomes {
-		columns := ofCanaryOutcome(canaryOutcome)
-		structs[1+slices.Index(ofAudits().ordered, columns)] = columns.rowOf(canaryOutcome)
+// canaryStructs returns the structs of a canary's row, with its outcomes in their places.
+func (v *view) canaryStructs(c *viewCell, row canaryRow, canaryOutcomes ...audits.CanaryOutcome) []any {
+	structs := []any{v.ofCell(c), row}
+	for _, columns := range ofAudits().ordered {
+		var found any
+		for _, o := range canaryOutcomes {
+			if ofCanaryOutcome(o) == columns {
+				found = o
+			}
+		}
+		structs = append(structs, columns.rowOf(found))
 	}
-	t.add(structs)
+	if len(v.rows) > 0 {
+		structs = append(structs, replicateOf(c))
+	}
+	return append(structs, c.ranked(canaryOutcomes), c.baseline())
 }
