@@ -67,44 +67,32 @@ func (s *Server) followRun(ctx context.Context, run string, show show) {
 
 // listEvents streams the list of runs whenever it changes.
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
-	return s.stream(w, r, "all runs", s.followList)
-}
-
-func (s *Server) followList(ctx context.Context, show show) {
-	for {
-		updated := s.updated() // before reading, so that no change is missed
-		all, err := s.list(ctx)
-		var data []byte
-		if err == nil {
-			data, err = json.Marshal(all)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		show(data, false, err)
-		if goroutines.Sleep(ctx, s.pace.list) != nil {
-			return
-		}
-		select {
-		case <-updated:
-		case <-time.After(s.pace.idle):
-		case <-ctx.Done():
-			return
-		}
-	}
+	return s.stream(w, r, "all runs", func(ctx context.Context, show show) {
+		repeat(ctx, s, show, s.list, func(updated <-chan struct{}) {
+			select {
+			case <-updated:
+			case <-time.After(s.pace.idle):
+			case <-ctx.Done():
+			}
+		})
+	})
 }
 
 // followWorkers streams the workers after every change, such as a heartbeat.
 func (s *Server) followWorkers(w http.ResponseWriter, r *http.Request) error {
-	return s.stream(w, r, "workers", s.readWorkers)
+	return s.stream(w, r, "workers", func(ctx context.Context, show show) {
+		repeat(ctx, s, show, s.api.Workers, func(<-chan struct{}) {})
+	})
 }
 
-func (s *Server) readWorkers(ctx context.Context, show show) {
+// repeat shows the answers of read until ctx is done. After each it pauses, and then waits.
+func repeat[A any](ctx context.Context, s *Server, show show, read func(context.Context) (A, error), wait func(updated <-chan struct{})) {
 	for {
-		fleet, err := s.api.Workers(ctx)
+		updated := s.updated() // before reading, so that no change is missed
+		answer, err := read(ctx)
 		var data []byte
 		if err == nil {
-			data, err = json.Marshal(fleet)
+			data, err = json.Marshal(answer)
 		}
 		if ctx.Err() != nil {
 			return
@@ -113,6 +101,7 @@ func (s *Server) readWorkers(ctx context.Context, show show) {
 		if goroutines.Sleep(ctx, s.pace.list) != nil {
 			return
 		}
+		wait(updated)
 	}
 }
 

@@ -143,10 +143,10 @@ func (s *Server) notReady(name string, err error) {
 	s.options.Log.Warn("not ready", slog.String("missing", name), slog.Any("error", err))
 }
 
-// storeCheck sends any request to the store.
-func (s *Server) storeCheck() Check {
+// StoreCheck sends any request to the store.
+func StoreCheck(hasSource func(context.Context, storage.Digest) (bool, error)) Check {
 	return Check{"the store", func(ctx context.Context) error {
-		_, err := s.api.HasSource(ctx, storage.Digest{})
+		_, err := hasSource(ctx, storage.Digest{})
 		return err
 	}}
 }

@@ -81,7 +81,7 @@ func NewServer(api control.API, o Options) (*Server, error) {
 	}
 	s.api = api
 	s.document = sync.OnceValues(func() ([]byte, error) { return document(s.endpoints()) })
-	s.checks = append([]Check{s.storeCheck()}, s.checks...)
+	s.checks = append([]Check{StoreCheck(api.HasSource)}, s.checks...)
 	s.handler = s.external.strip(s.recovering(s.guard(s.mux(append(s.routes(), s.monitorRoutes()...)))))
 	return s, nil
 }

@@ -22,10 +22,8 @@ import (
 	"coalmine/internal/childprocess"
 	"coalmine/internal/kernels"
 	"coalmine/internal/memory"
-	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/control"
 	"coalmine/workflows/data/sources"
@@ -93,9 +91,8 @@ func newWorkerCommand(g *global) *cobra.Command {
 			if commands {
 				w.Log.Info("commands of experiments run here", "enforced", childprocess.Enforced().String())
 			}
-			store, redis := checks(archive, conn)
 			listen.options.Log, listen.options.Metrics = w.Log, g.metrics
-			listen.options.Checks = []dashboards.Check{store, redis}
+			listen.options.Checks = []dashboards.Check{dashboards.StoreCheck(archive.HasSource), {Name: "Redis", Ask: conn.Ping}}
 			monitor := func(ctx context.Context) error { return listen.monitor(ctx, g) }
 			return errors.Join(alongside(c.Context(), w.Run, monitor), conn.Close(), g.tracer.Close())
 		},
@@ -237,10 +234,9 @@ func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed 
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	_, redis := checks(archive, conn)
 	options := listen.options
 	options.Version, options.Log, options.Metrics = version(), g.logger(), g.metrics
-	options.Checks, options.Leads = []dashboards.Check{redis}, leader.Leads
+	options.Checks, options.Leads = []dashboards.Check{{Name: "Redis", Ask: conn.Ping}}, leader.Leads
 	api := control.New(archive, conn, leader)
 	api.AllowSources(allowed)
 	server, err := dashboards.NewServer(api, options)
@@ -285,15 +281,6 @@ func (g *global) observe(ctx context.Context, service string) (err error) {
 	g.metrics = newMetrics()
 	g.tracer, err = tracing.Open(ctx, service, version(), g.logger())
 	return err
-}
-
-// checks test the services that the processes of a cluster need.
-func checks(archive *storage.Archive, conn *queue.Conn) (store, redis dashboards.Check) {
-	store = dashboards.Check{Name: "the store", Ask: func(ctx context.Context) error {
-		_, err := archive.HasSource(ctx, storage.Digest{})
-		return err
-	}}
-	return store, dashboards.Check{Name: "Redis", Ask: conn.Ping}
 }
 
 // listenFlags holds the HTTP address of a process, and its access rules.
