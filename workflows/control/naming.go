@@ -120,29 +120,36 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 // newest returns the last submitted of several runs, if all are of one experiment. Removed and
 // unreadable runs do not count.
 func (l *Local) newest(ctx context.Context, name string, fits []string) (*runs.Run, error) {
-	var newest *runs.Run
-	count := 0
-	for _, id := range fits {
-		run, err := l.get(ctx, id)
-		switch {
-		case errors.Is(err, ErrNoRun), errors.Is(err, storage.ErrNotFound), runs.IsUnreadable(err):
-			continue
-		case err != nil:
-			return nil, err
-		case newest != nil && run.Spec.Name != newest.Spec.Name:
-			return nil, fmt.Errorf("run %q: %w of different experiments begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
-		case newest == nil || run.State.Submitted.After(newest.State.Submitted):
-			newest = run
-		}
-		count++
-	}
-	if newest == nil {
+	all, err := l.existing(ctx, fits)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) == 0:
 		return nil, fmt.Errorf("run %q: %w in %s that can be read; see: coalmine status", name, ErrNoRun, l.archive)
+	case slices.ContainsFunc(all, func(r *runs.Run) bool { return r.Spec.Name != all[0].Spec.Name }):
+		return nil, fmt.Errorf("run %q: %w of different experiments begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
 	}
-	if count > 1 {
-		ReportChoice(ctx, Choice{name, newest.ID, count})
+	newest := slices.MaxFunc(all, bySubmission)
+	if len(all) > 1 {
+		ReportChoice(ctx, Choice{name, newest.ID, len(all)})
 	}
 	return newest, nil
+}
+
+func bySubmission(a, b *runs.Run) int { return a.State.Submitted.Compare(b.State.Submitted) }
+
+// existing returns the runs with these ids, except removed and unreadable ones.
+func (l *Local) existing(ctx context.Context, ids []string) (all []*runs.Run, err error) {
+	for _, id := range ids {
+		switch run, err := l.get(ctx, id); {
+		case errors.Is(err, ErrNoRun), errors.Is(err, storage.ErrNotFound), runs.IsUnreadable(err):
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, run)
+		}
+	}
+	return all, nil
 }
 
 // Earlier is the run before a new one of the same name with another experiment.
@@ -174,21 +181,14 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 	if err != nil {
 		return nil, err
 	}
-	var newest *runs.Run
 	prefix := run.ID[:strings.LastIndexByte(run.ID, '-')+1]
-	for _, id := range ids {
-		if id == run.ID || !strings.HasPrefix(id, prefix) {
-			continue
-		}
-		switch r, err := l.get(ctx, id); {
-		case errors.Is(err, ErrNoRun), errors.Is(err, storage.ErrNotFound), runs.IsUnreadable(err):
-		case err != nil:
-			return nil, err
-		case r.Spec.Name == spec.Name && (newest == nil || r.State.Submitted.After(newest.State.Submitted)):
-			newest = r
-		}
+	all, err := l.existing(ctx, slices.DeleteFunc(ids, func(id string) bool { return id == run.ID || !strings.HasPrefix(id, prefix) }))
+	all = slices.DeleteFunc(all, func(r *runs.Run) bool { return r.Spec.Name != spec.Name })
+	if err != nil || len(all) == 0 {
+		return nil, err
 	}
-	if newest == nil || newest.Spec.Digest == run.Spec.Digest {
+	newest := slices.MaxFunc(all, bySubmission)
+	if newest.Spec.Digest == run.Spec.Digest {
 		return nil, nil
 	}
 	before, err := planned.Experiment(newest)
