@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -106,12 +108,9 @@ func Compare(before, after Side) (*Comparison, error) {
 			Before: cell, After: after.Results.Cells[j], Changes: changes,
 		})
 	}
-	paired := make(map[int]bool)
-	for _, j := range partners {
-		paired[j] = true
-	}
+	paired := slices.Sorted(maps.Values(partners))
 	for j, cell := range after.Results.Cells {
-		if !paired[j] {
+		if _, found := slices.BinarySearch(paired, j); !found {
 			c.OnlyAfter = append(c.OnlyAfter, cell.Label)
 		}
 	}
@@ -262,18 +261,9 @@ type sharedAxes struct{ both, before, after []string }
 // newSharedAxes groups the axes of two runs by the runs that have them.
 func newSharedAxes(before, after Side) (x sharedAxes) {
 	a, b := before.paths(), after.paths()
-	for _, path := range a {
-		if slices.Contains(b, path) {
-			x.both = append(x.both, path)
-		} else {
-			x.before = append(x.before, path)
-		}
-	}
-	for _, path := range b {
-		if !slices.Contains(a, path) {
-			x.after = append(x.after, path)
-		}
-	}
+	x.both = lists.Filter(a, func(path string) bool { return slices.Contains(b, path) })
+	x.before = lists.Filter(a, func(path string) bool { return !slices.Contains(b, path) })
+	x.after = lists.Filter(b, func(path string) bool { return !slices.Contains(a, path) })
 	return x
 }
 
@@ -284,8 +274,7 @@ func (s Side) paths() (list []string) {
 			list = append(list, axis.Path)
 		}
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return lists.Distinct(list)
 }
 
 // writeFields writes each difference once, with its cells unless it applies to all, and then the names of the

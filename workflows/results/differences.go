@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/workflows/experiment"
@@ -112,14 +113,10 @@ func newDifferences(rows []*viewRow) []Difference {
 // newDifference compares two rows; it returns nil if they have no common finished seed.
 func newDifference(row, to *viewRow) *Difference {
 	d := &Difference{
-		Row: row.Name, Label: row.Label, To: to.Name, ToLabel: to.Label, Axes: differing(row.Axes, to.Axes), Seeds: []uint64{},
+		Row: row.Name, Label: row.Label, To: to.Name, ToLabel: to.Label, Axes: differing(row.Axes, to.Axes),
 		Measures: map[string]*audits.Estimate{}, Canaries: map[string]*Pairing{},
 	}
-	for _, seed := range row.Seeds {
-		if to.done[seed] != nil {
-			d.Seeds = append(d.Seeds, seed)
-		}
-	}
+	d.Seeds = lists.Filter(row.Seeds, func(seed uint64) bool { return to.done[seed] != nil })
 	if len(d.Seeds) == 0 {
 		return nil
 	}
@@ -169,10 +166,7 @@ func (d *Difference) measure(row, to *viewRow) {
 // pair compares the canaries inserted in both rows, seed by seed.
 func (d *Difference) pair(row, to *viewRow) {
 	for _, m := range pairedMeasures() {
-		var seeds [][]float64
-		for _, seed := range d.Seeds {
-			seeds = append(seeds, pairs(row.done[seed], to.done[seed], m.Name))
-		}
+		seeds := lists.Map(d.Seeds, func(seed uint64) []float64 { return pairs(row.done[seed], to.done[seed], m.Name) })
 		if p := NewPairing(seeds); p != nil {
 			least, most := m.Range()
 			p.Difference.Clip(least-most, most-least)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
 )
 
@@ -23,12 +24,10 @@ func newDrawing(f *audits.Figure, cell string) *drawing {
 	}
 	var bars, ranges, line chart.Series
 	bars.Kind, ranges.Kind, line.Kind = chart.Bars, chart.Intervals, chart.Line
-	for _, b := range f.Bars {
-		bars.Points = append(bars.Points, chart.Point{X: (b.From + b.To) / 2, Y: b.Y, Width: b.To - b.From})
-	}
-	for _, r := range f.Ranges {
-		ranges.Points = append(ranges.Points, chart.Point{X: r.X, Low: r.Low, High: r.High})
-	}
+	bars.Points = lists.Map(f.Bars, func(b audits.Bar) chart.Point {
+		return chart.Point{X: (b.From + b.To) / 2, Y: b.Y, Width: b.To - b.From}
+	})
+	ranges.Points = lists.Map(f.Ranges, func(r audits.Range) chart.Point { return chart.Point{X: r.X, Low: r.Low, High: r.High} })
 	line.Points = points(f.Line)
 	d.Series = []chart.Series{bars, ranges, line}
 	for i, l := range f.Lines {
@@ -68,11 +67,8 @@ func dotSeries(f *audits.Figure) []chart.Series {
 	return series
 }
 
-func points(line []audits.Point) (points []chart.Point) {
-	for _, p := range line {
-		points = append(points, chart.Point{X: p.X, Y: p.Y})
-	}
-	return points
+func points(line []audits.Point) []chart.Point {
+	return lists.Map(line, func(p audits.Point) chart.Point { return chart.Point{X: p.X, Y: p.Y} })
 }
 
 func newHeatMap(m *audits.HeatMap, cell string) *drawing {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
@@ -107,20 +108,14 @@ func rowsNames() []string {
 func Formats() []Format { return slices.Clone(formats) }
 
 // FormatNames lists the names of the formats.
-func FormatNames() []string {
-	var names []string
-	for _, f := range formats {
-		names = append(names, f.Name)
-	}
-	return names
-}
+func FormatNames() []string { return lists.Map(formats, Format.name) }
+
+func (f Format) name() string { return f.Name }
 
 // FormatNamed returns the format with a name.
 func FormatNamed(name string) (Format, error) {
-	for _, f := range formats {
-		if f.Name == name {
-			return f, nil
-		}
+	if f := lists.Find(formats, func(f *Format) bool { return f.Name == name }); f != nil {
+		return *f, nil
 	}
 	return Format{}, fmt.Errorf("format %.40q: expected one of %s", name, strings.Join(FormatNames(), ", "))
 }
@@ -176,12 +171,7 @@ func (f Format) Has(rows Rows) error {
 	if has(f) {
 		return nil
 	}
-	var others []string
-	for _, other := range formats {
-		if has(other) {
-			others = append(others, other.Name)
-		}
-	}
+	others := lists.Map(lists.Filter(formats, has), Format.name)
 	return fmt.Errorf("format %s has no rows of %s; expected one of %s", f.Name, rows, strings.Join(others, ", "))
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
@@ -209,11 +210,6 @@ func figuresOf(p *reports.Point) ([]*audits.Figure, error) {
 
 // counts returns a text such as "3 of 4 cells done".
 func (v *view) counts() string {
-	done := 0
-	for i := range v.cells {
-		if v.cells[i].Status == Done {
-			done++
-		}
-	}
+	done := lists.Count(v.cells, func(c viewCell) bool { return c.Status == Done })
 	return fmt.Sprintf("%d of %d cells done", done, len(v.cells))
 }

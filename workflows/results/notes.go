@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
 )
 
@@ -31,13 +32,7 @@ func (n note) ofAll() string {
 }
 
 // each returns the texts of single notes.
-func each(notes []note) []string {
-	texts := []string{}
-	for _, n := range notes {
-		texts = append(texts, n.String())
-	}
-	return texts
-}
+func each(notes []note) []string { return lists.Map(notes, note.String) }
 
 // group is a set of cells or rows that may share a note.
 type group struct {
@@ -51,12 +46,7 @@ func (v *view) groups() []group {
 	if len(v.rows) > 0 {
 		return []group{{"all rows", len(v.rows), func(n note) bool { return n.row }}}
 	}
-	done := 0
-	for i := range v.cells {
-		if v.cells[i].Report != nil {
-			done++
-		}
-	}
+	done := lists.Count(v.cells, func(c viewCell) bool { return c.Report != nil })
 	return []group{
 		{"all cells", len(v.cells), func(note) bool { return true }},
 		{fmt.Sprintf("all %d cells that are done", done), done, func(n note) bool { return n.done }},

@@ -97,14 +97,10 @@ func (v *view) originPart() g.Node {
 }
 
 func tablePart(title string, t *Table) g.Node {
-	var rows [][]string
-	for _, row := range t.Rows {
-		rows = append(rows, row.Texts)
-	}
 	return g.Group{
 		h.H2(g.Text(title)), newline,
 		h.P(g.Map(t.Legends, func(legend string) g.Node { return g.Text(legend + " ") })), newline,
-		tableNode("Results", t.Header, rows),
+		tableNode("Results", t.Header, t.texts()),
 	}
 }
 

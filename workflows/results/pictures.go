@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -145,11 +146,7 @@ func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, roun
 
 // captionOf lists an audit's columns: "inverted % 3.0, Frechet 12.1".
 func captionOf(d *audits.Description, v audits.Outcome) string {
-	var parts []string
-	for _, m := range d.TableMeasures() {
-		parts = append(parts, m.Header+" "+d.Cell(m, v))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(lists.Map(d.TableMeasures(), func(m *audits.Measure) string { return m.Header + " " + d.Cell(m, v) }), ", ")
 }
 
 // pictureGrid arranges the pictures of the cells as in figure 3 of Augenstein et al. 2020: a column
@@ -231,10 +228,7 @@ func aboutAxes(others, last experiment.Axes) string {
 		parts = append(parts, "Side by side: the values of "+last[0].Path+".")
 	}
 	if len(others) > 0 {
-		var paths []string
-		for _, a := range others {
-			paths = append(paths, a.Path)
-		}
+		paths := lists.Map(others, func(a experiment.Axis) string { return a.Path })
 		parts = append(parts, "One below the other: those of "+strings.Join(paths, ", ")+".")
 	}
 	return strings.Join(parts, " ")

@@ -87,7 +87,7 @@ func (r *viewRow) measure() {
 	}
 	slices.Sort(r.Seeds)
 	for _, m := range measures() {
-		values := r.values(r.Seeds, m.place, m.Name)
+		values := r.each(func(c *viewCell) (float64, bool) { return c.number(m.place, m.Name) })
 		if estimate := audits.NewEstimate(values); estimate != nil {
 			over := RowMeasure{*estimate, r.pooled(&m)}
 			if over.Pooled != nil {
@@ -113,16 +113,6 @@ func (r *viewRow) pooled(m *tableColumn) *audits.Share {
 		}
 	}
 	return new(ratio.ShareOfCanaries())
-}
-
-// values returns the numbers in a column of an audit's rows, for the seeds that have one.
-func (r *viewRow) values(seeds []uint64, place int, column string) (values []float64) {
-	for _, seed := range seeds {
-		if value, ok := r.done[seed].number(place, column); ok {
-			values = append(values, value)
-		}
-	}
-	return values
 }
 
 // number returns an outcome's number in a column of its row; false without one.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -295,10 +296,8 @@ func failures(run *runs.Run, cell string) []string {
 	var out []string
 	for _, key := range plan.SortedKeys(run.State.Failures) {
 		f := run.State.Failures[key]
-		for _, name := range f.Cells {
-			if name == cell {
-				out = append(out, fmt.Sprintf("%s: %s", f.Label, f.Error))
-			}
+		if slices.Contains(f.Cells, cell) {
+			out = append(out, fmt.Sprintf("%s: %s", f.Label, f.Error))
 		}
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
@@ -102,11 +103,7 @@ func (t *flatTable) add(structs []any) {
 }
 
 func (t *flatTable) header() []string {
-	var names []string
-	for _, f := range t.schema.Fields() {
-		names = append(names, f.Name())
-	}
-	return names
+	return lists.Map(t.schema.Fields(), parquet.Field.Name)
 }
 
 // withMetrics appends a column metrics.NAME for each metric name of any row, ascending.
@@ -189,11 +186,7 @@ func writeCSV(t *flatTable, w io.Writer) error {
 		return err
 	}
 	for _, row := range t.rows {
-		var line []string
-		for _, v := range row {
-			line = append(line, csvValue(v))
-		}
-		if err := out.Write(line); err != nil {
+		if err := out.Write(lists.Map(row, csvValue)); err != nil {
 			return err
 		}
 	}
@@ -231,18 +224,16 @@ var firstColumns = []string{"utility", "random_sampling", "beam_search", "privac
 
 // inColumnOrder returns the indexes of all descriptions in column order.
 func inColumnOrder() []int {
-	var first, others []int
-	for _, name := range firstColumns {
-		if i := slices.IndexFunc(all.Audits(), func(d audits.Description) bool { return d.Name == name }); i >= 0 {
-			first = append(first, i)
+	descriptions := all.Audits()
+	order := lists.Make(len(descriptions), func(i int) int { return i })
+	rank := func(i int) int {
+		if at := slices.Index(firstColumns, descriptions[i].Name); at >= 0 {
+			return at
 		}
+		return len(firstColumns)
 	}
-	for i := range all.Audits() {
-		if !slices.Contains(first, i) {
-			others = append(others, i)
-		}
-	}
-	return append(first, others...)
+	slices.SortStableFunc(order, func(a, b int) int { return rank(a) - rank(b) })
+	return order
 }
 
 // cellRows returns one row per cell.

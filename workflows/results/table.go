@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
@@ -57,11 +58,10 @@ func (r *Results) Table() (*Table, error) {
 
 // Of returns the results of one cell, as if the run had no other.
 func (r *Results) Of(cell string) (*Results, error) {
-	for _, c := range r.Cells {
-		if c.Cell == cell {
-			c.Row = nil
-			return &Results{Run: r.Run, Experiment: r.Experiment, Cells: []Cell{c}, Unreadable: r.Unreadable}, nil
-		}
+	if c := lists.Find(r.Cells, func(c *Cell) bool { return c.Cell == cell }); c != nil {
+		alone := *c
+		alone.Row = nil
+		return &Results{Run: r.Run, Experiment: r.Experiment, Cells: []Cell{alone}, Unreadable: r.Unreadable}, nil
 	}
 	return nil, fmt.Errorf("run %s has no cell %.40q: %w", r.Run, cell, storage.ErrNotFound)
 }
@@ -335,11 +335,7 @@ func (v *viewCell) canaryShare() []string {
 }
 
 func (t *Table) texts() [][]string {
-	var rows [][]string
-	for _, row := range t.Rows {
-		rows = append(rows, row.Texts)
-	}
-	return rows
+	return lists.Map(t.Rows, func(row TableRow) []string { return row.Texts })
 }
 
 // writeAligned writes a header, a rule and rows in columns.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -169,20 +170,13 @@ func (v *viewCell) canaryOutcomes(c *reports.Canary) ([]audits.CanaryOutcome, er
 
 // has reports whether any cell has an outcome of a description.
 func (v *view) has(place int) bool {
-	for i := range v.cells {
-		if v.cells[i].shown(place) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.cells, func(c viewCell) bool { return c.shown(place) != nil })
 }
 
 // hasText reports whether the outcome of a cell has a text for a column.
 func (v *view) hasText(column tableColumn) bool {
-	for i := range v.cells {
-		if outcome := v.cells[i].shown(column.place); outcome != nil && column.cell(outcome) != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.cells, func(c viewCell) bool {
+		outcome := c.shown(column.place)
+		return outcome != nil && column.cell(outcome) != ""
+	})
 }
