@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"coalmine/internal/lists"
@@ -31,7 +32,8 @@ type Best struct {
 	Undecided []string `json:"undecided"`
 
 	column tableColumn
-	rows   map[string]*viewRow // by name
+	rows   []*viewRow // named in Among
+	row    *viewRow   // named Row
 }
 
 // newBest chooses a row; it returns nil if no two rows with several seeds have equal utility.
@@ -40,12 +42,11 @@ func newBest(rows []*viewRow) *Best {
 	if top == nil {
 		return nil
 	}
-	b := &Best{Utility: utility, Undecided: []string{}, rows: map[string]*viewRow{}}
+	b := &Best{Utility: utility, Undecided: []string{}}
 	for _, row := range rows {
 		d := newDifference(row, top)
 		if row == top || repeated(row, utility) && d != nil && d.Utility != nil && d.Utility.Matched {
-			b.Among = append(b.Among, row.Name)
-			b.rows[row.Name] = row
+			b.Among, b.rows = append(b.Among, row.Name), append(b.rows, row)
 		}
 	}
 	if len(b.Among) < 2 || !b.decide() {
@@ -78,49 +79,38 @@ func betterOf(measure string) audits.Direction {
 }
 
 // decide chooses the row by the first measure with a direction, except those of utility, that all candidates
-// have. It returns false if there is no such measure.
+// have for several seeds. It returns false if there is no such measure.
 func (b *Best) decide() bool {
 	for _, m := range measures() {
-		if m.Better == "" || all.Audits()[m.place].Utility != nil || !b.all(m.Name) {
+		if m.Better == "" || all.Audits()[m.place].Utility != nil || slices.ContainsFunc(b.rows, func(r *viewRow) bool { return !repeated(r, m.Name) }) {
 			continue
 		}
-		b.Measure, b.column = m.Name, m
-		var best *viewRow
-		for _, name := range b.Among {
-			if row := b.rows[name]; best == nil || m.Better.Than(row.Measures[m.Name].Mean, best.Measures[m.Name].Mean) {
-				best = row
+		b.Measure, b.column, b.row = m.Name, m, b.rows[0]
+		for _, row := range b.rows {
+			if m.Better.Than(row.Measures[m.Name].Mean, b.row.Measures[m.Name].Mean) {
+				b.row = row
 			}
 		}
-		b.Row, b.Label = best.Name, best.Label
-		b.compare(best)
+		b.Row, b.Label = b.row.Name, b.row.Label
+		b.compare()
 		return true
 	}
 	return false
 }
 
-// all reports whether all candidates have a measure for several seeds.
-func (b *Best) all(measure string) bool {
-	for _, row := range b.rows {
-		if !repeated(row, measure) {
-			return false
-		}
-	}
-	return true
-}
-
 // compare finds the candidates whose paired seeds do not distinguish them from the row with the
 // lowest mean.
-func (b *Best) compare(least *viewRow) {
-	for _, name := range b.Among {
-		if name == b.Row {
+func (b *Best) compare() {
+	for _, row := range b.rows {
+		if row == b.row {
 			continue
 		}
 		var e *audits.Estimate
-		if d := newDifference(b.rows[name], least); d != nil {
+		if d := newDifference(row, b.row); d != nil {
 			e = d.Measures[b.Measure]
 		}
 		if e == nil || e.Mean == 0 || e.Low != nil && *e.Low <= 0 {
-			b.Undecided = append(b.Undecided, name)
+			b.Undecided = append(b.Undecided, row.Name)
 		}
 	}
 }
@@ -131,7 +121,7 @@ func (b *Best) text() string {
 		return ""
 	}
 	text := fmt.Sprintf("Best at equal utility: %s (%s) has the least mean of %s, %s, among %s that match the best in %s.",
-		b.Label, b.Row, b.column.Header, b.rows[b.Row].text(b.column), readable.Count(len(b.Among), "setting"), utilityTexts[b.Utility])
+		b.Label, b.Row, b.column.Header, b.row.text(b.column), readable.Count(len(b.Among), "setting"), utilityTexts[b.Utility])
 	if len(b.Undecided) > 0 {
 		text += fmt.Sprintf(" Its seeds do not distinguish it from %s.", strings.Join(b.Undecided, ", "))
 	}

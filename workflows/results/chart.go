@@ -69,12 +69,7 @@ type measuredCell struct {
 }
 
 // known returns a pointer to a number, nil if it is unknown.
-func known(number float64, ok bool) *float64 {
-	if !ok {
-		return nil
-	}
-	return &number
-}
+func known(number float64, ok bool) *float64 { return audits.When(ok, number) }
 
 // charted is a number that charts compare between cells or rows.
 type charted struct {

@@ -97,9 +97,4 @@ func gateOf(c *viewCell) any {
 }
 
 // list joins texts; it returns nil without texts.
-func list(texts []string) *string {
-	if len(texts) == 0 {
-		return nil
-	}
-	return new(strings.Join(texts, "; "))
-}
+func list(texts []string) *string { return audits.When(len(texts) > 0, strings.Join(texts, "; ")) }

@@ -9,6 +9,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/training"
@@ -277,15 +278,7 @@ func (r Round) MarshalJSON() ([]byte, error) {
 		Tokens     *int64   `json:"tokens,omitempty"`
 		Loss       *float64 `json:"loss,omitempty"`
 		UpdateNorm *float64 `json:"update_norm,omitempty"`
-	}{plainRound(r), pointer(r.Examples, has("examples")), pointer(r.Tokens, has("tokens")), pointer(r.Loss, has("loss")), pointer(r.UpdateNorm, has("update_norm"))})
-}
-
-// pointer returns a pointer to a value, nil if it is unknown.
-func pointer[T any](value T, is bool) *T {
-	if !is {
-		return nil
-	}
-	return &value
+	}{plainRound(r), audits.When(has("examples"), r.Examples), audits.When(has("tokens"), r.Tokens), audits.When(has("loss"), r.Loss), audits.When(has("update_norm"), r.UpdateNorm)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -1,8 +1,8 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -155,7 +155,7 @@ func means(by map[float64][]float64) (points []chart.Point) {
 			points = append(points, chart.Point{X: at, Y: b.Value, Low: b.Low, High: b.High})
 		}
 	}
-	slices.SortFunc(points, func(a, b chart.Point) int { return int(math.Copysign(1, a.X-b.X)) })
+	slices.SortFunc(points, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
 	return points
 }
 

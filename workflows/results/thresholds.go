@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/selection"
 	"coalmine/workflows/plan"
@@ -21,7 +20,7 @@ func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, pla
 	if node == nil {
 		return nil, nil
 	}
-	left, err := thresholdsOf(ctx, archive, &node.Spec)
+	left, err := thresholdsOf(ctx, archive, node)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
@@ -38,28 +37,15 @@ func selecting(p *plan.Plan, pop storage.Key) *plan.Node {
 		if slices.Contains(selection.Selecting(), node.Spec.Kind) {
 			return node
 		}
-		key, ok := inputOf(&node.Spec, population.Input)
-		if !ok {
-			return nil
-		}
-		pop = key
+		pop = node.Input(population.Input)
 	}
-}
-
-func inputOf(s *tasks.Spec, name string) (storage.Key, bool) {
-	for _, in := range s.Inputs {
-		if in.Name == name {
-			return in.Key, true
-		}
-	}
-	return storage.Key{}, false
 }
 
 // thresholdsOf reads the numbers from a selection's output or, if it used a classifier, from the
 // classifier's predictions.
-func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) ([]selection.Left, error) {
-	here, predicted := inputOf(s, selection.PredictionsInput)
-	if !predicted {
+func thresholdsOf(ctx context.Context, archive *storage.Archive, s *plan.Node) ([]selection.Left, error) {
+	here := s.Input(selection.PredictionsInput)
+	if here.IsZero() {
 		var found selection.Selection
 		err := readJSON(ctx, archive, s.Key, selection.SelectionBlob, &found)
 		return found.Left, err
@@ -68,7 +54,7 @@ func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) 
 	if err := readJSON(ctx, archive, here, selection.UsersBlob, &users); err != nil {
 		return nil, err
 	}
-	if key, ok := inputOf(s, selection.CleanInput); ok {
+	if key := s.Input(selection.CleanInput); !key.IsZero() {
 		if err := readJSON(ctx, archive, key, selection.UsersBlob, &clean); err != nil {
 			return nil, err
 		}
