@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 	"coalmine/privacy"
 	"coalmine/tasks/datasets/population"
 )
@@ -243,16 +244,11 @@ func (a *accountFlags) missing(f *pflag.FlagSet) error {
 }
 
 func required(f *pflag.FlagSet, names ...string) error {
-	var without []string
-	for _, name := range names {
-		if !f.Changed(name) {
-			without = append(without, strconv.Quote(name))
-		}
-	}
+	without := lists.Filter(names, func(name string) bool { return !f.Changed(name) })
 	if len(without) == 0 {
 		return nil
 	}
-	return fmt.Errorf("required flag(s) %s not set: a recipe needs them; or name a RUN", strings.Join(without, ", "))
+	return fmt.Errorf("required flag(s) %s not set: a recipe needs them; or name a RUN", strings.Join(lists.Map(without, strconv.Quote), ", "))
 }
 
 // unsolvable rejects a target whose unknown is given already.
@@ -286,11 +282,7 @@ func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 
 // samplings returns the values of --sampling.
 func samplings() []string {
-	var names []string
-	for _, s := range privacy.Schemes() {
-		names = append(names, string(s.Sampling))
-	}
-	return names
+	return lists.Map(privacy.Schemes(), func(s privacy.Scheme) string { return string(s.Sampling) })
 }
 
 // units returns the values of --unit: those of central training and of the partitions.
@@ -299,8 +291,7 @@ func units() []string {
 	for _, p := range population.Partitions() {
 		names = append(names, p.WholeUnit, p.Unit)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return lists.Distinct(names)
 }
 
 func (a *accountFlags) solves(unknown string) bool { return a.solving && a.asked == unknown }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/workflows/standalone/modelaudit"
@@ -322,11 +323,7 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 		columns = append(columns, auditColumn{"beam search", func(c *modelaudit.Canary) string { return foundText(c.Found) }})
 	}
 	line := func(text func(auditColumn) string) {
-		var texts []string
-		for _, c := range columns {
-			texts = append(texts, text(c))
-		}
-		fmt.Fprintln(table, strings.Join(texts, "\t"))
+		fmt.Fprintln(table, strings.Join(lists.Map(columns, text), "\t"))
 	}
 	line(func(column auditColumn) string { return column.name })
 	for i := range r.Canaries {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -69,11 +71,8 @@ func side(ctx context.Context, api control.API, name string) (s results.Side, er
 
 // resultFormats lists the values of results --format.
 func resultFormats() string {
-	names := append(results.FormatNames(), chart.Formats...)
-	for _, f := range trackers.Formats() {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, ", ")
+	tracked := lists.Map(trackers.Formats(), func(f trackers.Format) string { return f.Name })
+	return strings.Join(slices.Concat(results.FormatNames(), chart.Formats, tracked), ", ")
 }
 
 // track writes a run into the folder of an experiment tracker.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/contracts"
+	"coalmine/internal/lists"
 	"coalmine/internal/score"
 	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/external"
@@ -172,10 +173,7 @@ func checkedTexts(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var texts []string
-	for _, line := range lines {
-		texts = append(texts, line.Text)
-	}
+	texts := lists.Map(lines, func(line modelaudit.Line) string { return line.Text })
 	if err := score.CheckTexts(texts); err != nil {
 		return nil, fmt.Errorf("--texts: %s: %w", path, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -132,11 +133,7 @@ type listedFile struct {
 }
 
 func listed(src *sources.Source) []listedFile {
-	var files []listedFile
-	for _, f := range src.Files {
-		files = append(files, listedFile{f.Name, f.Digest})
-	}
-	return files
+	return lists.Map(src.Files, func(f *sources.File) listedFile { return listedFile{f.Name, f.Digest} })
 }
 
 func contents(ctx context.Context, src *sources.Source) ([][]byte, error) {

@@ -16,9 +16,9 @@ import (
 	"coalmine/clients/python"
 	"coalmine/examples"
 	"coalmine/internal/childprocess"
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/workflows/control/submission"
-	"coalmine/workflows/data/conversion"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 )
@@ -114,11 +114,8 @@ func findMade(name string) (examples.GeneratedData, error) {
 	return examples.GeneratedData{}, fmt.Errorf("%s: no program makes its data: run it, or see its first lines for where its data are; expected one of %s", found, strings.Join(madeExamples(), ", "))
 }
 
-func madeExamples() (names []string) {
-	for _, m := range examples.MadeData() {
-		names = append(names, m.Example)
-	}
-	return names
+func madeExamples() []string {
+	return lists.Map(examples.MadeData(), func(m examples.GeneratedData) string { return m.Example })
 }
 
 func (g *global) makeData(ctx context.Context, m examples.GeneratedData, force bool) error {
@@ -176,15 +173,11 @@ func compressFile(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := conversion.Create(to)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Close() }() // no effect after Commit
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Commit()
+	_, err = written(to, func(out io.Writer) (*int64, error) {
+		n, err := io.Copy(out, in)
+		return &n, err
+	})
+	return err
 }
 
 // mayWriteFile returns an error if the file exists and may not be replaced.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 	"coalmine/internal/tempfiles"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -69,15 +70,9 @@ func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags,
 
 // choose returns the figures whose file names contain --figure.
 func (f *figureFlags) choose(all []results.Figure) ([]results.Figure, error) {
-	var chosen []results.Figure
-	var names []string
-	for _, figure := range all {
-		names = append(names, figure.FileName())
-		if strings.Contains(figure.FileName(), f.figure) {
-			chosen = append(chosen, figure)
-		}
-	}
+	chosen := lists.Filter(all, func(figure results.Figure) bool { return strings.Contains(figure.FileName(), f.figure) })
 	if len(chosen) == 0 && f.figure != "" {
+		names := lists.Map(all, func(figure results.Figure) string { return figure.FileName() })
 		return nil, fmt.Errorf("--figure %q: expected a part of one of %s", f.figure, strings.Join(names, ", "))
 	}
 	return chosen, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,10 +71,8 @@ func checkWorker(ctx context.Context, p place) error {
 	if err = errors.Join(err, conn.Close()); err != nil {
 		return err
 	}
-	for _, w := range alive {
-		if w.Host == host {
-			return nil
-		}
+	if slices.ContainsFunc(alive, func(w queue.Worker) bool { return w.Host == host }) {
+		return nil
 	}
 	return fmt.Errorf("no worker of host %s has been heard of in the last seconds by %s", host, conn)
 }

@@ -103,25 +103,15 @@ func (n *notifier) send(ctx context.Context, g *global, r *results.Results, exit
 	}
 	body, err := json.Marshal(newNotification(r, exit))
 	if err == nil {
-		err = n.deliver(ctx, body)
+		var again bool
+		err = goroutines.Retries{Tries: notifyTries, Pause: n.pause}.Retry(ctx, func() (err error) {
+			again, err = n.post(ctx, body)
+			return err
+		}, func(error) (bool, time.Duration) { return again, 0 })
 	}
 	if err != nil {
 		u, _ := url.Parse(n.address)
 		g.note("warning: --notify: %s did not receive the outcome: %v", u.Host, err)
-	}
-}
-
-func (n *notifier) deliver(ctx context.Context, body []byte) (err error) {
-	pause := n.pause
-	for try := 1; ; try++ {
-		var again bool
-		if again, err = n.post(ctx, body); err == nil || !again || try == notifyTries {
-			return err
-		}
-		if goroutines.Sleep(ctx, pause) != nil {
-			return err
-		}
-		pause *= 2
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/internal/tempfiles"
 	"coalmine/privacy"
@@ -402,13 +403,7 @@ func (g *global) writePlannedRows(cells []plannedCell) {
 	}
 	for _, name := range order {
 		seeds := rows[name]
-		cached := 0
-		for _, c := range seeds {
-			if c.Cached {
-				cached++
-			}
-		}
-		g.writePlanned(name, seeds[0], len(seeds), cached)
+		g.writePlanned(name, seeds[0], len(seeds), lists.Count(seeds, func(c *plannedCell) bool { return c.Cached }))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
@@ -201,10 +202,7 @@ func (g *global) powerTable(p *powers) error {
 		fmt.Fprintf(t, "  by\tpower\t%s from\ttime\n", readable.Percent(forecast.Enough))
 		for j := range s.By {
 			v := &s.By[j]
-			var points []string
-			for _, point := range v.Points {
-				points = append(points, fmt.Sprintf("%d: %s", point.N, readable.Percent(point.Power)))
-			}
+			points := lists.Map(v.Points, func(p forecast.Point) string { return fmt.Sprintf("%d: %s", p.N, readable.Percent(p.Power)) })
 			enough, time := enoughText(v)
 			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", v.Unit, strings.Join(points, ", "), enough, time)
 		}

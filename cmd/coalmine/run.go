@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/dashboards"
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
@@ -489,10 +490,7 @@ func (g *global) noteEarlier(s control.Submitted) {
 	if e == nil {
 		return
 	}
-	var changes []string
-	for _, c := range e.Changes[:min(len(e.Changes), maxChanges)] {
-		changes = append(changes, c.String())
-	}
+	changes := lists.Map(e.Changes[:min(len(e.Changes), maxChanges)], control.Change.String)
 	if more := len(e.Changes) - maxChanges; more > 0 {
 		changes = append(changes, fmt.Sprintf("and %d more (coalmine compare %s %s)", more, e.Run, s.Run))
 	}

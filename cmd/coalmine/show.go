@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
@@ -63,11 +64,9 @@ func newShowCommand(g *global) *cobra.Command {
 
 // onlyCell reduces a spec to one cell.
 func onlyCell(spec *experiment.Spec, name string) error {
-	for _, c := range spec.Cells {
-		if c.Name == name {
-			spec.Cells = []experiment.Cell{c}
-			return nil
-		}
+	if c := lists.Find(spec.Cells, func(c *experiment.Cell) bool { return c.Name == name }); c != nil {
+		spec.Cells = []experiment.Cell{*c}
+		return nil
 	}
 	return fmt.Errorf("there is no cell %q: it has %s", name, readable.Range(spec.Cells[0].Name, spec.Cells[len(spec.Cells)-1].Name))
 }
@@ -219,12 +218,8 @@ func preparations(ctx context.Context, sub *submission.Submission) ([]*preparati
 // populationsOf returns the keys of the partitions that a node depends on.
 func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
 	nodes, _ := p.Needed(from)
-	var found []storage.Key
-	for _, n := range nodes {
-		if n.Kind == population.Partition.Name {
-			found = append(found, n.Key)
-		}
-	}
+	partitions := lists.Filter(nodes, func(n *plan.Node) bool { return n.Kind == population.Partition.Name })
+	found := lists.Map(partitions, func(n *plan.Node) storage.Key { return n.Key })
 	slices.SortFunc(found, storage.Key.Compare)
 	return found
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/control"
@@ -129,12 +130,9 @@ func retriedCode(ctx context.Context, t *experiment.Training) string {
 func failedNodes(s *status.Run, names []string) ([]storage.Key, error) {
 	var keys []storage.Key
 	for _, name := range names {
-		var found []status.Failure
-		for _, f := range s.Failures {
-			if f.Label == name || name != "" && strings.HasPrefix(f.Key.String(), strings.ToLower(name)) {
-				found = append(found, f)
-			}
-		}
+		found := lists.Filter(s.Failures, func(f status.Failure) bool {
+			return f.Label == name || name != "" && strings.HasPrefix(f.Key.String(), strings.ToLower(name))
+		})
 		switch len(found) {
 		case 1:
 			keys = append(keys, found[0].Key)
@@ -152,11 +150,11 @@ func listedNodes(failures []status.Failure) string {
 	if len(failures) == 0 {
 		return "; none has failed"
 	}
-	lines := []string{"; they are:"}
+	text := "; they are:"
 	for _, f := range failures {
-		lines = append(lines, fmt.Sprintf("  %s  %s (cells %s)", f.Key.Short(), f.Label, strings.Join(f.Cells, ", ")))
+		text += fmt.Sprintf("\n  %s  %s (cells %s)", f.Key.Short(), f.Label, strings.Join(f.Cells, ", "))
 	}
-	return strings.Join(lines, "\n")
+	return text
 }
 
 func newPriorityCommand(g *global) *cobra.Command {
@@ -288,13 +286,12 @@ func newDrainCommand(g *global) *cobra.Command {
 				}
 				all = append(all, ids...)
 			}
-			if g.json {
-				return g.printJSON(map[string]any{"draining": all, "at": g.where()})
-			}
-			for _, id := range all {
-				g.printf("%s: draining (%s)\n", id, g.where())
-			}
-			return nil
+			return g.show(map[string]any{"draining": all, "at": g.where()}, func() error {
+				for _, id := range all {
+					g.printf("%s: draining (%s)\n", id, g.where())
+				}
+				return nil
+			})
 		}),
 	}
 }

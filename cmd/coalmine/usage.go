@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 )
 
@@ -80,12 +81,7 @@ func explainArguments(c *cobra.Command) {
 
 // argumentsOf returns the check for the arguments of a usage line. One in brackets is optional, and one with dots repeats.
 func argumentsOf(usage []string) cobra.PositionalArgs {
-	required := 0
-	for _, word := range usage {
-		if !strings.HasPrefix(word, "[") {
-			required++
-		}
-	}
+	required := lists.Count(usage, func(word string) bool { return !strings.HasPrefix(word, "[") })
 	if strings.Contains(strings.Join(usage, " "), "...") {
 		return cobra.MinimumNArgs(required)
 	}
