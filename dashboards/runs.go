@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/privacy"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
@@ -272,9 +273,7 @@ func (s *Server) showTable(r *http.Request) (answer runTable, err error) {
 	if answer.Table, err = found.Table(); err != nil {
 		return answer, fmt.Errorf("results of run %s: %w", found.Run, err)
 	}
-	for _, f := range results.Formats() {
-		answer.Formats = append(answer.Formats, resultFormat{f.Name, f.Description})
-	}
+	answer.Formats = lists.Map(results.Formats(), func(f results.Format) resultFormat { return resultFormat{f.Name, f.Description} })
 	return answer, nil
 }
 

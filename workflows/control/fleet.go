@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/queue"
 	"coalmine/tasks"
 	"coalmine/workflows/runs/status"
@@ -128,14 +129,10 @@ func (f *fleet) addRun(s *status.Run) {
 }
 
 func (f *fleet) fleet() *status.Fleet {
-	out := &status.Fleet{Workers: []status.FleetWorker{}, Queues: []status.Queue{}, Waits: f.waits}
-	for _, id := range slices.Sorted(maps.Keys(f.workers)) {
-		out.Workers = append(out.Workers, *f.workers[id])
+	return &status.Fleet{
+		Workers: lists.Map(slices.Sorted(maps.Keys(f.workers)), func(id string) status.FleetWorker { return *f.workers[id] }),
+		Queues:  lists.Map(slices.Sorted(maps.Keys(f.queues)), func(class tasks.Class) status.Queue { return *f.queues[class] }), Waits: f.waits,
 	}
-	for _, class := range slices.Sorted(maps.Keys(f.queues)) {
-		out.Queues = append(out.Queues, *f.queues[class])
-	}
-	return out
 }
 
 func (l *Local) Drain(ctx context.Context, name string) ([]string, error) {
@@ -166,25 +163,16 @@ func (l *Local) Drain(ctx context.Context, name string) ([]string, error) {
 // named returns the workers that a name means: the worker with that id, all
 // workers of that host, or the only worker with an id that begins with it.
 func named(alive []queue.Worker, name string) ([]queue.Worker, error) {
-	var exact, ofHost, begin []queue.Worker
-	var ids []string
-	for _, w := range alive {
-		ids = append(ids, w.ID)
-		if w.ID == name {
-			exact = append(exact, w)
-		}
-		if w.Host == name {
-			ofHost = append(ofHost, w)
-		}
-		if strings.HasPrefix(w.ID, name) {
-			begin = append(begin, w)
-		}
-	}
-	for _, found := range [][]queue.Worker{exact, ofHost, begin} {
-		if len(found) > 0 {
+	for _, means := range []func(queue.Worker) bool{
+		func(w queue.Worker) bool { return w.ID == name },
+		func(w queue.Worker) bool { return w.Host == name },
+		func(w queue.Worker) bool { return strings.HasPrefix(w.ID, name) },
+	} {
+		if found := lists.Filter(alive, means); len(found) > 0 {
 			return found, checkNamed(found, name)
 		}
 	}
+	ids := lists.Map(alive, func(w queue.Worker) string { return w.ID })
 	return nil, fmt.Errorf("worker %q: %w; alive are: %s", name, ErrNoWorker, strings.Join(ids, ", "))
 }
 

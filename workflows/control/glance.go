@@ -11,6 +11,7 @@ import (
 
 	"coalmine/internal/goroutines"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -99,10 +100,7 @@ func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []stat
 		return nil
 	}
 	part := *spec
-	part.Cells = nil
-	for _, i := range open {
-		part.Cells = append(part.Cells, spec.Cells[i])
-	}
+	part.Cells = lists.Map(open, func(i int) experiment.Cell { return spec.Cells[i] })
 	p, err := compile.Plan(&part)
 	if err != nil {
 		return err

@@ -14,8 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"coalmine/internal/goroutines"
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
@@ -149,10 +151,7 @@ func (l *Local) checkCells(ctx context.Context, run *runs.Run, e runs.Entry) err
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	var names []string
-	for i := range spec.Cells {
-		names = append(names, spec.Cells[i].Name)
-	}
+	names := lists.Map(spec.Cells, func(c experiment.Cell) string { return c.Name })
 	for _, cell := range e.Cells {
 		if !slices.Contains(names, cell) {
 			return fmt.Errorf("run %s: cell %q %w: it has %s", run.ID, cell, ErrInput, strings.Join(names, ", "))
@@ -175,12 +174,7 @@ func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, 
 	if err != nil {
 		return 0, err
 	}
-	missing := 0
-	for _, n := range found {
-		if !n.Available() {
-			missing++
-		}
-	}
+	missing := lists.Count(found, func(n availability.Node) bool { return !n.Available() })
 	damaged, err := availability.Damaged(ctx, l.archive, found, func(storage.Key) bool { return true })
 	if err != nil || len(damaged) == 0 {
 		return missing, err

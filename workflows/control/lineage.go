@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -187,11 +188,8 @@ func (x *lineage) reader(id storage.Key, r Reader, c *plan.Cell) {
 }
 
 func (x *lineage) lineage() *Lineage {
-	out := &Lineage{Node: x.node, Readers: []Reader{}, ReadersTotal: len(x.readers)}
-	for _, r := range x.readers[:min(len(x.readers), MaxReaders)] {
-		out.Readers = append(out.Readers, *r)
-	}
-	return out
+	readers := lists.Map(x.readers[:min(len(x.readers), MaxReaders)], func(r *Reader) Reader { return *r })
+	return &Lineage{Node: x.node, Readers: readers, ReadersTotal: len(x.readers)}
 }
 
 // lookUpLineage fills in the node's outputs, and which of its readers are committed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -125,11 +126,7 @@ func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
 func (rs *records) keep(all map[string]*recorded) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for run := range rs.known {
-		if all[run] == nil {
-			delete(rs.known, run)
-		}
-	}
+	maps.DeleteFunc(rs.known, func(run string, _ *recorded) bool { return all[run] == nil })
 }
 
 // readable returns the runs with readable records, the newest first, those with unreadable records, and

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/privacy"
 	"coalmine/workflows/results"
 )
@@ -121,11 +122,7 @@ func Trainings(run results.Side) (trainings []Training, without []UnboundedCell)
 
 // Recipes returns the unscaled recipes of trainings.
 func Recipes(trainings []Training) []privacy.Recipe {
-	recipes := make([]privacy.Recipe, len(trainings))
-	for i, t := range trainings {
-		recipes[i] = t.Recipe
-	}
-	return recipes
+	return lists.Map(trainings, func(t Training) privacy.Recipe { return t.Recipe })
 }
 
 // Same reports whether both are the same cell of the same run.

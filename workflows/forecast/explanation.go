@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
@@ -142,9 +143,7 @@ func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Expl
 		return nil, fmt.Errorf("explaining the plan: %w", err)
 	}
 	x.passes()
-	for _, c := range p.Cells {
-		x.out.Cells = append(x.out.Cells, x.cell(c))
-	}
+	x.out.Cells = lists.Map(p.Cells, x.cell)
 	return x.out, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/workflows/experiment"
 )
@@ -72,11 +73,7 @@ func Powers(s *experiment.Spec, leaks map[string]float64) ([]Power, error) {
 	if err := check(list, leaks); err != nil {
 		return nil, err
 	}
-	powers := make([]Power, len(list))
-	for i := range list {
-		powers[i] = powerOf(&list[i], leaks)
-	}
-	return merged(powers), nil
+	return merged(lists.Make(len(list), func(i int) Power { return powerOf(&list[i], leaks) })), nil
 }
 
 // merged joins the cells of equal statements from audits that differ in other fields.
@@ -120,12 +117,9 @@ func check(list []experiment.Power, leaks map[string]float64) error {
 }
 
 // Planned returns the power of an experiment for leaks of the default sizes.
-func Planned(s *experiment.Spec) (powers []Power) {
+func Planned(s *experiment.Spec) []Power {
 	list := s.Powers()
-	for i := range list {
-		powers = append(powers, plannedPower(&list[i], list[i].Leak.Default))
-	}
-	return merged(powers)
+	return merged(lists.Make(len(list), func(i int) Power { return plannedPower(&list[i], list[i].Leak.Default) }))
 }
 
 func plannedPower(s *experiment.Power, leak float64) Power {
@@ -141,9 +135,7 @@ func powerOf(s *experiment.Power, leaks map[string]float64) Power {
 		leak = s.Leak.Default
 	}
 	p := plannedPower(s, leak)
-	for i := range s.Sizes {
-		p.By = append(p.By, varied(s, i, leak))
-	}
+	p.By = lists.Make(len(s.Sizes), func(i int) Varied { return varied(s, i, leak) })
 	if s.Limit != "" && s.Allowed == nil {
 		p.Reaches = reaches(s, leak)
 	}

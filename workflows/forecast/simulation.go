@@ -12,10 +12,12 @@ import (
 	"container/heap"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -171,10 +173,8 @@ func (s *simulation) survey(ch *graph.Chain, goals []int) availability.Chain {
 			there[goal] = true
 		}
 	}
-	for step := range there {
-		found.Checkpoints = append(found.Checkpoints, step)
-	}
-	return sorted(found)
+	found.Checkpoints = slices.Sorted(maps.Keys(there))
+	return found
 }
 
 // made reports whether a pass produces a step.
@@ -246,11 +246,6 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-func sorted(found availability.Chain) availability.Chain {
-	slices.Sort(found.Checkpoints)
-	return found
-}
-
 // duration converts seconds, limited to the longest duration.
 func duration(seconds float64) time.Duration {
 	return time.Duration(math.Min(seconds*float64(time.Second), math.MaxInt64/2))
@@ -279,12 +274,10 @@ func coarsen(p *plan.Plan, most int) coarsePlan {
 	for recipe, ch := range p.Chains {
 		c.chains[recipe].Origin = c.ref(ch.Origin)
 		c.chains[recipe].Part, c.chains[recipe].Join = c.template(ch.Part), c.template(ch.Join)
-		for _, step := range ch.Keep {
-			c.chains[recipe].Keep = append(c.chains[recipe].Keep, c.round(step))
-		}
+		c.chains[recipe].Keep = lists.Map(ch.Keep, c.round)
 	}
 	for key, n := range p.Nodes {
-		c.plan.Nodes[key] = &plan.Node{Spec: n.Spec, Label: n.Label, Needs: c.refs(n.Needs)}
+		c.plan.Nodes[key] = &plan.Node{Spec: n.Spec, Label: n.Label, Needs: lists.Map(n.Needs, c.ref)}
 	}
 	for i := range p.Cells {
 		cell := p.Cells[i]
@@ -304,16 +297,8 @@ func (c *coarsePlan) ref(r plan.Ref) plan.Ref {
 	return c.chains[r.Chain.Recipe].At(c.round(r.Step))
 }
 
-func (c *coarsePlan) refs(all []plan.Ref) []plan.Ref {
-	out := make([]plan.Ref, len(all))
-	for i, r := range all {
-		out[i] = c.ref(r)
-	}
-	return out
-}
-
 func (c *coarsePlan) template(t plan.Template) plan.Template {
-	t.Needs = c.refs(t.Needs)
+	t.Needs = lists.Map(t.Needs, c.ref)
 	return t
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/tasks/audits"
@@ -154,11 +155,7 @@ func (c *Command) answers(ctx context.Context, list []sequence, batch int) ([]sc
 }
 
 func costsOf(answers []score.Answer) []float64 {
-	costs := make([]float64, len(answers))
-	for i, answer := range answers {
-		costs[i] = -answer.LogProb
-	}
-	return costs
+	return lists.Map(answers, func(a score.Answer) float64 { return -a.LogProb })
 }
 
 func (c *Command) requests() int64 { return c.Client.Requests() }

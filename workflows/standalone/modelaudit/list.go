@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks/canaries"
@@ -315,11 +316,7 @@ func listedIDs(line *Line) []string {
 	if json.Unmarshal([]byte(line.Text), &ids) != nil {
 		return nil
 	}
-	words := make([]string, len(ids))
-	for i, id := range ids {
-		words[i] = id.String()
-	}
-	return words
+	return lists.Map(ids, json.Number.String)
 }
 
 // prompt returns the server's prompt: its ids of the tokens, the begin token first.

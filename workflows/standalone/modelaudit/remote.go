@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/score"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/randomsampling"
@@ -138,11 +139,7 @@ func (a *remote) canaryCosts(ctx context.Context, encoded []canary) ([]float64, 
 
 // sequencesOf returns canaries as sequences with prefix given tokens.
 func sequencesOf(group []canary, prefix int) []sequence {
-	list := make([]sequence, len(group))
-	for i, c := range group {
-		list[i] = sequence{c.tokens[:prefix], c.tokens[prefix:]}
-	}
-	return list
+	return lists.Map(group, func(c canary) sequence { return sequence{c.tokens[:prefix], c.tokens[prefix:]} })
 }
 
 // score returns log-perplexities, in nats, and counts them.
@@ -199,11 +196,7 @@ func (g *remoteGroup) drawn() int { return max(g.options.References, g.options.S
 
 // after returns sequences with the same prefix.
 func after(prefix []int32, suffixes [][]int32) []sequence {
-	list := make([]sequence, len(suffixes))
-	for i, suffix := range suffixes {
-		list[i] = sequence{prefix, suffix}
-	}
-	return list
+	return lists.Map(suffixes, func(suffix []int32) sequence { return sequence{prefix, suffix} })
 }
 
 // compare also scores the canaries and the first references singly, and records the largest difference.
@@ -235,11 +228,7 @@ func (g *remoteGroup) compare(ctx context.Context) error {
 
 // ownCosts returns the log-perplexities of the group's canaries.
 func (g *remoteGroup) ownCosts() []float64 {
-	costs := make([]float64, len(g.canaries))
-	for i, c := range g.canaries {
-		costs[i] = g.costs[c.place]
-	}
-	return costs
+	return lists.Map(g.canaries, func(c canary) float64 { return g.costs[c.place] })
 }
 
 // fit fits the log-perplexities of references after each prefix.
@@ -250,10 +239,7 @@ func (g *remoteGroup) fit(ctx context.Context) error {
 	estimates, costs := make([]skewnormal.Estimate, len(g.canaries)), g.ownCosts()
 	params := g.options.fit(len(g.canaries[0].tokens), len(g.canaries))
 	for _, alike := range audits.ByPrefix(g.references.Canaries, g.options.Prefix) {
-		canaryCosts := make([]float64, len(alike.Numbers))
-		for k, i := range alike.Numbers {
-			canaryCosts[k] = costs[i]
-		}
+		canaryCosts := lists.Map(alike.Numbers, func(i int) float64 { return costs[i] })
 		references, err := g.references.FirstCosts(ctx, alike.Prefix, params.References)
 		if err != nil {
 			return err
