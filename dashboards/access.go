@@ -96,28 +96,22 @@ func (a *access) role(r *http.Request) role {
 		return a.byToken(strings.TrimSpace(token)).role
 	}
 	if c, err := r.Cookie(sessionCookie); err == nil {
-		return a.bySession(c.Value)
+		return a.matching([]byte(c.Value), func(c *credential) []byte { return []byte(c.session) }).role
 	}
 	return nobody
 }
 
-// byToken returns the credential of a token in constant time, or the zero credential.
+// byToken returns the credential of a token, or the zero credential.
 func (a *access) byToken(token string) credential {
-	var found credential
 	sum := sha256.Sum256([]byte(token))
-	for _, c := range a.credentials {
-		if subtle.ConstantTimeCompare(c.token[:], sum[:]) == 1 {
-			found = c
-		}
-	}
-	return found
+	return a.matching(sum[:], func(c *credential) []byte { return c.token[:] })
 }
 
-func (a *access) bySession(session string) role {
-	found := nobody
+// matching returns the credential with a secret in one of its forms, in constant time.
+func (a *access) matching(secret []byte, form func(*credential) []byte) (found credential) {
 	for _, c := range a.credentials {
-		if subtle.ConstantTimeCompare([]byte(c.session), []byte(session)) == 1 {
-			found = c.role
+		if subtle.ConstantTimeCompare(form(&c), secret) == 1 {
+			found = c
 		}
 	}
 	return found

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -44,9 +45,8 @@ func tinyData() []byte { return taskstest.Text(3000) }
 func prepared(t testing.TB) (runs.Spec, []byte) {
 	t.Helper()
 	dir, data := t.TempDir(), tinyData()
-	file := filepath.Join(dir, "tiny.yaml")
-	must.Do(t, errors.Join(os.WriteFile(file, []byte(tiny), 0o600), os.WriteFile(filepath.Join(dir, "data.jsonl"), data, 0o600)))
-	s := must.Get(submission.Prepare(t.Context(), file, experiment.Options{}, nil))(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "data.jsonl"), data, 0o600))
+	s := must.Get(submission.PrepareFile(t.Context(), "tiny.yaml", []byte(tiny), experiment.Options{}, sources.LocalFinder{Folder: dir}, nil))(t)
 	return s.Record(), data
 }
 

@@ -197,7 +197,7 @@ func (a *auditFlags) audit(c *cobra.Command, g *global, args []string) (*modelau
 	}
 	options := a.Options
 	options.FitReferences = !c.Flags().Changed("references")
-	return asked.audit(c.Context(), fileModel{read}, options)
+	return asked.audit(c.Context(), read, options)
 }
 
 // checkPrefix rejects an explicit --prefix 0, because 0 stands for an absent flag and its default.

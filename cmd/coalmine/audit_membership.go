@@ -88,13 +88,6 @@ type audited interface {
 	Membership(context.Context, modelaudit.Membership) (*modelaudit.MembershipReport, error)
 }
 
-// fileModel is a model read from a file.
-type fileModel struct{ *modelaudit.Model }
-
-func (m fileModel) Run(ctx context.Context, list []modelaudit.Line, o modelaudit.Options) (*modelaudit.Report, error) {
-	return modelaudit.Run(ctx, m.Model, list, o)
-}
-
 func (a *askedOf) audit(ctx context.Context, model audited, o modelaudit.Options) (*modelaudit.Report, error) {
 	report := &modelaudit.Report{Canaries: []modelaudit.Canary{}}
 	var err error

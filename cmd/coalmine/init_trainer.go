@@ -151,11 +151,7 @@ func copyCode(to, folder string, programs map[string][]byte) error {
 		}
 	}
 	for name, text := range programs {
-		file := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
+		if err := writeWhole(filepath.Join(to, name), text); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
 )
@@ -103,7 +104,7 @@ func TestASecondRunOfANameSaysWhatDiffers(t *testing.T) {
 	api := control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil)
 	submit := func(fresh bool, sets ...string) control.Submitted {
 		t.Helper()
-		s := must.Get(submission.Prepare(t.Context(), filepath.Join(dir, "x.yaml"), experiment.Options{Sets: sets}, nil))(t)
+		s := must.Get(submission.PrepareFile(t.Context(), "x.yaml", must.Get(os.ReadFile(filepath.Join(dir, "x.yaml")))(t), experiment.Options{Sets: sets}, sources.LocalFinder{Folder: dir}, nil))(t)
 		must.Do(t, s.Upload(t.Context(), api))
 		return must.Get(api.Submit(t.Context(), s.Record(), fresh))(t)
 	}

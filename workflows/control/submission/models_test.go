@@ -34,7 +34,7 @@ func prepareTuned(t *testing.T, edit func(file string, data []byte) []byte, sets
 	code := filepath.Join(dir, experiment.TrainerCode)
 	must.Do(t, os.Mkdir(code, 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(code, "torch.py"), []byte("print()\n"), 0o600))
-	return Prepare(t.Context(), filepath.Join(dir, "tuned.yaml"), experiment.Options{Sets: sets}, nil)
+	return prepareAt(t, filepath.Join(dir, "tuned.yaml"), experiment.Options{Sets: sets})
 }
 
 func TestAPretrainedModelIsASourceOfTheRun(t *testing.T) {
@@ -123,7 +123,7 @@ func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 	must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 	keys := func(sets ...string) (training, report storage.Key, sources int) {
 		t.Helper()
-		s := must.Get(Prepare(t.Context(), file, experiment.Options{Sets: sets}, nil))(t)
+		s := must.Get(prepareAt(t, file, experiment.Options{Sets: sets}))(t)
 		p := must.Get(compile.Plan(s.Spec))(t)
 		if again, err := experiment.ReadSpec(s.Spec.Canonical()); err != nil || again.Check() != nil {
 			t.Errorf("the record does not read back: %v", err)
@@ -153,12 +153,12 @@ func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 	if _, _, n := keys("training.code_roles=null"); n != 2 {
 		t.Errorf("without roles: %d sources; want the data and one archive of code", n)
 	}
-	_, err := Prepare(t.Context(), file, experiment.Options{Sets: []string{"training.code_roles={scorer: [scroe.sh]}"}}, nil)
+	_, err := prepareAt(t, file, experiment.Options{Sets: []string{"training.code_roles={scorer: [scroe.sh]}"}})
 	if err == nil || !strings.Contains(err.Error(), `is named "scroe.sh"; it has both.sh, client.sh, score.sh, train.sh`) {
 		t.Errorf("a mistyped name: %v", err)
 	}
-	s := must.Get(Prepare(t.Context(), file, experiment.Options{}, nil))(t)
-	_, err = Prepare(t.Context(), file, experiment.Options{Sets: []string{"training.scorer_sha256=" + s.Spec.Cells[0].Experiment.Training.CodeSHA256}}, nil)
+	s := must.Get(prepareAt(t, file, experiment.Options{}))(t)
+	_, err = prepareAt(t, file, experiment.Options{Sets: []string{"training.scorer_sha256=" + s.Spec.Cells[0].Experiment.Training.CodeSHA256}})
 	if err == nil || !strings.Contains(err.Error(), "training.scorer_sha256: is ") || !strings.Contains(err.Error(), "the code has changed") {
 		t.Errorf("another digest of the scorer's code: %v", err)
 	}
@@ -182,7 +182,7 @@ func tokenizer(t *testing.T) string {
 func prepareSubworded(t *testing.T, tokenizer string, sets ...string) (*Submission, error) {
 	t.Helper()
 	dir := folder(t, "subwords", map[string]string{"text.jsonl": words(0, 400), "tokenizer.json": tokenizer, "tiny.yaml": subworded})
-	return Prepare(t.Context(), filepath.Join(dir, "tiny.yaml"), experiment.Options{Sets: sets}, nil)
+	return prepareAt(t, filepath.Join(dir, "tiny.yaml"), experiment.Options{Sets: sets})
 }
 
 func TestATokenizerIsASourceOfTheRun(t *testing.T) {
@@ -214,7 +214,7 @@ func TestAFolderOfATokenizerIsNamed(t *testing.T) {
 		"data.tokenizer=none.json": "expected a file tokenizer.json: ",
 	} {
 		dir := folder(t, "folders", map[string]string{"text.jsonl": words(0, 400), "tiny.yaml": subworded, "model/tokenizer.json": tokenizer(t), "model/config.json": "{}", "empty/weights": "", "several/a.json": "{}", "several/b.json": "{}"})
-		_, err := Prepare(t.Context(), filepath.Join(dir, "tiny.yaml"), experiment.Options{Sets: []string{set}}, nil)
+		_, err := prepareAt(t, filepath.Join(dir, "tiny.yaml"), experiment.Options{Sets: []string{set}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v; expected %q", set, err, want)
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -68,21 +67,11 @@ func (s *Submission) count(files []storage.Digest, r *datasets.Recipe, f *datase
 // accepts, so that the parser reports the error.
 const maxFileBytes = 1<<20 + 1
 
-// Prepare reads an experiment file and surveys its data. Relative sources are looked up in the working
-// directory, then in the file's folder. An error lists all mistakes. Prepare stores nothing.
+// PrepareFile checks the text of an experiment file and surveys its data, which a finder looks up. name is the
+// file's name in messages. An error lists all mistakes. PrepareFile stores nothing.
 //
 // key returns the fingerprint of the available secret key, or "". It is called only if a cell needs a
 // key, with the fingerprint that the file names first, or "". A nil function means no key.
-func Prepare(ctx context.Context, path string, o experiment.Options, key func(named string) (string, error)) (*Submission, error) {
-	data, err := ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return PrepareFile(ctx, path, data, o, sources.LocalFinder{Folder: filepath.Dir(path)}, key)
-}
-
-// PrepareFile does the same with the text of an experiment file and a finder of
-// sources. name is the file's name in messages.
 func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Options, finder sources.Finder, key func(named string) (string, error)) (*Submission, error) {
 	spec, err := experiment.Parse(name, data, o)
 	if err != nil {

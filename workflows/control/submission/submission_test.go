@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/reports"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/plan/localexec"
@@ -30,6 +31,12 @@ audit: {random_sampling: {references: 50}}
 `
 
 // text is the examples from one number up to another.
+// prepareAt prepares an experiment file, whose sources are in its folder.
+func prepareAt(t testing.TB, path string, o experiment.Options) (*Submission, error) {
+	t.Helper()
+	return PrepareFile(t.Context(), path, must.Get(ReadFile(path))(t), o, sources.LocalFinder{Folder: filepath.Dir(path)}, nil)
+}
+
 func words(from, to int) string {
 	var b strings.Builder
 	for i := from; i < to; i++ {
@@ -54,7 +61,7 @@ func prepare(t *testing.T, source string, sets ...string) *Submission {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
 	must.Do(t, os.WriteFile(path, fmt.Appendf(nil, tiny, source), 0o600))
-	return must.Get(Prepare(t.Context(), path, experiment.Options{Sets: sets}, nil))(t)
+	return must.Get(prepareAt(t, path, experiment.Options{Sets: sets}))(t)
 }
 
 // report is the key of the only cell's last node.
@@ -123,7 +130,7 @@ func TestLimitsOfTheDataHoldAndAreAPartOfTheKey(t *testing.T) {
 	dir := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300) + long, "e.yaml": fmt.Sprintf(tiny, ".")})
 	path := filepath.Join(dir, "e.yaml")
 	sets := []string{"data.source=" + dir}
-	_, err := Prepare(t.Context(), path, experiment.Options{Sets: sets}, nil)
+	_, err := prepareAt(t, path, experiment.Options{Sets: sets})
 	if err == nil || !strings.Contains(err.Error(), "line 301") || !strings.Contains(err.Error(), "data.limits.line") {
 		t.Errorf("a long line: %v", err)
 	}
@@ -136,7 +143,7 @@ func TestLimitsOfTheDataHoldAndAreAPartOfTheKey(t *testing.T) {
 func TestSourcesThatAreMissingAreNamedWithTheirPlaces(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{"e.yaml": fmt.Sprintf(tiny, "absent.jsonl") + "\ngrid: {axes: {data.source: [gone.jsonl, absent.jsonl, lost.jsonl]}}\n"})
-	_, err := Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{}, nil)
+	_, err := prepareAt(t, filepath.Join(dir, "e.yaml"), experiment.Options{})
 	if err == nil {
 		t.Fatal("nothing was said")
 	}
@@ -146,7 +153,7 @@ func TestSourcesThatAreMissingAreNamedWithTheirPlaces(t *testing.T) {
 		}
 	}
 	sets := []string{"data.source=other.jsonl", "grid=null"}
-	_, err = Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets}, nil)
+	_, err = prepareAt(t, filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets})
 	if err == nil || !strings.HasPrefix(err.Error(), "--set data.source=other.jsonl: data.source: other.jsonl: there is no such") {
 		t.Errorf("a source of an override: %v", err)
 	}
@@ -183,7 +190,7 @@ func TestUsersWithTooFewExamplesForDevicesAreNamed(t *testing.T) {
 	source := words(0, 300) + `{"user":"quiet","text":"w1 w2"}` + "\n"
 	dir := folder(t, "texts", map[string]string{"a.jsonl": source, "e.yaml": fmt.Sprintf(tiny, "a.jsonl")})
 	sets := []string{"data.users.words=0", "data.test.fraction=0", "data.devices.size=16", "audit.utility=false"}
-	_, err := Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets}, nil)
+	_, err := prepareAt(t, filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets})
 	const want = `1 of 10 users have too few examples to be divided with data.devices.size: 16, which takes 31: "quiet" has 1; lower the size, or leave such users out by data.devices.at_least: 31`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, want %s", err, want)
@@ -313,7 +320,7 @@ func TestABackgroundOfAnotherFormIsRefused(t *testing.T) {
 		"absent.jsonl": "data.background.source: absent.jsonl: there is no such file",
 	} {
 		sets := []string{"data.users.words=0", "data.background.source=" + source, "data.devices={defence: {replace: 50%}}"}
-		_, err := Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets}, nil)
+		_, err := prepareAt(t, filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %s", err, want)
 		}

@@ -49,7 +49,7 @@ func TestAModelBehindACommandIsRankedAsItsFileIs(t *testing.T) {
 			t.Parallel()
 			_, list, model := trainedAs(t, c.file, c.separator)
 			opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
-			want := must.Get(modelaudit.Run(t.Context(), opened, read(t, list), c.options))(t)
+			want := must.Get(opened.Run(t.Context(), read(t, list), c.options))(t)
 			got := must.Get(commanded(t, model, c.separator == "").Run(t.Context(), read(t, list), c.options))(t)
 			checkCommanded(t, got, want)
 		})

@@ -52,7 +52,7 @@ func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
 				list = strings.Join(strings.Split(list, "\n")[5:], "\n") // those that were held back
 			}
 			opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
-			want := must.Get(modelaudit.Run(t.Context(), opened, read(t, list), c.options))(t)
+			want := must.Get(opened.Run(t.Context(), read(t, list), c.options))(t)
 			s := servetest.ServeCompletions(t, model)
 			got := must.Get(endpoint(t, s, model).Run(t.Context(), read(t, list), c.options))(t)
 			checkServed(t, got, want)

@@ -48,7 +48,7 @@ func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 			model, folder, scorer := opened(t, name)
 			options := modelaudit.Options{Seed: 3, References: 200, BeamWidth: 5, Exact: true, Format: "and the # #"}
 			list := read(t, "and the the you\nand the that you\n")
-			report := must.Get(modelaudit.Run(t.Context(), model, list, options))(t)
+			report := must.Get(model.Run(t.Context(), list, options))(t)
 			cost := func(tokens []int32) float64 {
 				losses, err := scorer.LossesAfter(fed(t, scorer, folder.Begin, tokens[0]), [][]int32{tokens[1:]}) // its first token is given
 				must.Do(t, err)
@@ -147,7 +147,7 @@ func TestSamplesOfAFolderAreTexts(t *testing.T) {
 func TestTextsLongerThanTheContextOfAFolderAreRefused(t *testing.T) {
 	t.Parallel()
 	model, _, _ := opened(t, "gpt2")
-	_, err := modelaudit.Run(t.Context(), model, read(t, "the you\n"+strings.Repeat("the ", 41)+"\n"), modelaudit.Options{References: 100})
+	_, err := model.Run(t.Context(), read(t, "the you\n"+strings.Repeat("the ", 41)+"\n"), modelaudit.Options{References: 100})
 	if want := "list.txt, line 2: a canary of 41 tokens; the model reads at most 40 (its context)"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
 	}

@@ -6,7 +6,7 @@
 //	...
 //	list, err := modelaudit.ReadCanaries("canaries.txt", lines)
 //	...
-//	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, BeamWidth: 5})
+//	report, err := model.Run(ctx, list, modelaudit.Options{References: 200_000, BeamWidth: 5})
 //
 // An Endpoint is a model that is served over HTTP. It returns the log-probabilities of
 // every canary and reference.
@@ -265,25 +265,25 @@ func OpenFolder(path string) (*Model, error) {
 
 // Run audits a model. The error lists every canary that does not fit the
 // model's vocabulary or the prefix.
-func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, error) {
-	if err := o.check(model.vocabulary); err != nil {
+func (m *Model) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
+	if err := o.check(m.vocabulary); err != nil {
 		return nil, err
 	}
-	if err := o.complete(model.vocabulary); err != nil {
+	if err := o.complete(m.vocabulary); err != nil {
 		return nil, err
 	}
-	encoded, err := encode(list, model.canaries, &o)
+	encoded, err := encode(list, m.canaries, &o)
 	if err != nil {
 		return nil, err
 	}
-	if err := model.checkRoom(list, encoded); err != nil {
+	if err := m.checkRoom(list, encoded); err != nil {
 		return nil, err
 	}
-	scorer, err := model.scorer()
+	scorer, err := m.scorer()
 	if err != nil {
 		return nil, err
 	}
-	a := audit{options: o, vocabulary: model.vocabulary, runner: tasks.NewRunner(), report: &Report{Canaries: make([]Canary, len(list))}}
+	a := audit{options: o, vocabulary: m.vocabulary, runner: tasks.NewRunner(), report: &Report{Canaries: make([]Canary, len(list))}}
 	a.runner.Cores = goroutines.NewCores(runtime.GOMAXPROCS(0) - 1)
 	a.model = a.given("model", "", nil)
 	checkpoints.ShareScorer(a.runner, a.model, scorer)

@@ -116,7 +116,7 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 func checkAudit(t *testing.T, want *reports.Audit, list string, file []byte, options modelaudit.Options) {
 	t.Helper()
 	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
-	got := must.Get(modelaudit.Run(t.Context(), model, read(t, list), options))(t)
+	got := must.Get(model.Run(t.Context(), read(t, list), options))(t)
 	memorized, found := 0, 0
 	for i, canary := range all(want) {
 		g, c := got.Canaries[i], struct {
@@ -146,7 +146,7 @@ func TestControlsAreComparedAndNotCounted(t *testing.T) {
 	lines := read(t, list)
 	var inserted, controls []float64
 	options := modelaudit.Options{Seed: 5, References: 500, BeamWidth: 3}
-	plain := must.Get(modelaudit.Run(t.Context(), must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t), lines, options))(t)
+	plain := must.Get(must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t).Run(t.Context(), lines, options))(t)
 	for i, c := range all(run) {
 		lines[i].Control = c.Role == audits.HeldBack
 		if bits := *plain.Canaries[i].Ranked.Exposure; lines[i].Control {
@@ -155,7 +155,7 @@ func TestControlsAreComparedAndNotCounted(t *testing.T) {
 			inserted = append(inserted, bits)
 		}
 	}
-	got := must.Get(modelaudit.Run(t.Context(), must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t), lines, options))(t)
+	got := must.Get(must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t).Run(t.Context(), lines, options))(t)
 	if got.RandomSampling.Of != len(inserted) || got.BeamSearch.Of != len(inserted) {
 		t.Errorf("counted %+v and %+v, want %d canaries", got.RandomSampling, got.BeamSearch, len(inserted))
 	}
@@ -182,7 +182,7 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		`alphabet "hex": expected one of`: {"Pin 12", modelaudit.Options{Prefix: 4, Alphabet: "hex"}},
 	} {
 		c.References = 100
-		if _, err := modelaudit.Run(t.Context(), model, read(t, c.list), c.Options); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := model.Run(t.Context(), read(t, c.list), c.Options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", c.list, err, want)
 		}
 	}
@@ -200,7 +200,7 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		`line 3: "` + strings.Fields(rest)[0] + `", its word 2, has no place in the format`: {Format: one + " " + one + " # #", Prefix: 1},
 	} {
 		o.References = 9
-		if _, err := modelaudit.Run(t.Context(), model, read(t, list), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := model.Run(t.Context(), read(t, list), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -212,11 +212,11 @@ func TestReferencesByDefaultAreAtMostAllSequences(t *testing.T) {
 	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
 	o := modelaudit.Options{References: 5000, Alphabet: canaries.Digits, Format: "Pin ##-#"}
 	list := read(t, "Pin 12-3\nPin 45-6")
-	if _, err := modelaudit.Run(t.Context(), model, list, o); err == nil || !strings.Contains(err.Error(), "expected at most the 1000 sequences") {
+	if _, err := model.Run(t.Context(), list, o); err == nil || !strings.Contains(err.Error(), "expected at most the 1000 sequences") {
 		t.Errorf("5000 references: %v", err)
 	}
 	o.FitReferences = true
-	if r := must.Get(modelaudit.Run(t.Context(), model, list, o))(t); r.RandomSampling.References != 998 {
+	if r := must.Get(model.Run(t.Context(), list, o))(t); r.RandomSampling.References != 998 {
 		t.Errorf("%d references, want the 1000 sequences without the two canaries", r.RandomSampling.References)
 	}
 }
@@ -227,7 +227,7 @@ func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
 	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
 	words := all(run)[0].Words
 	text := strings.Join(words, " ") + "\n" + strings.Join(words[:2], " ") + "\n" + strings.ToUpper(strings.Join(words[1:], "  ")) + "\n"
-	r := must.Get(modelaudit.Run(t.Context(), model, read(t, text), modelaudit.Options{References: 50, Prefix: 1}))(t)
+	r := must.Get(model.Run(t.Context(), read(t, text), modelaudit.Options{References: 50, Prefix: 1}))(t)
 	for i, want := range [][]string{words, words[:2], words[1:]} {
 		if c := r.Canaries[i]; c.Line != i+1 || !slices.Equal(c.Words, want) || c.Rank == nil || c.Found != nil {
 			t.Errorf("canary %d is %+v, want %v with a rank", i, c, want)
@@ -245,7 +245,7 @@ func TestMistakesAreToldAllAtOnceAndInPlace(t *testing.T) {
 	two, three := strings.Join(words[:2], " "), strings.Join(words[:3], " ")
 	long := strings.Repeat(words[0]+" ", 1001)
 	list := two + "\n# note\n" + two + " zebra\n" + three + "\n" + three + "\n" + long + "\n"
-	_, err = modelaudit.Run(t.Context(), model, read(t, list), good)
+	_, err = model.Run(t.Context(), read(t, list), good)
 	const want = `list.txt, line 1: a canary of 2 words; expected more than the prefix of 2, and at most 1000
 list.txt, line 3: "zebra" is not in the model's vocabulary; canaries consist of words that the model knows
 list.txt, line 5: the same canary as in line 4
@@ -262,7 +262,7 @@ list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, an
 	} {
 		o := good
 		change(&o)
-		if _, err := modelaudit.Run(t.Context(), model, read(t, three), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := model.Run(t.Context(), read(t, three), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
