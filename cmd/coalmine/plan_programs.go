@@ -12,6 +12,7 @@ import (
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
 	"coalmine/internal/goroutines"
+	"coalmine/internal/lists"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/text"
@@ -98,11 +99,7 @@ func (m *measured) words() []string {
 	if symbols := m.symbols(); symbols != nil {
 		return symbols
 	}
-	words := make([]string, max(2, m.experiment.Data.OrdinaryTokens()))
-	for i := range words {
-		words[i] = fmt.Sprintf("w%d", i)
-	}
-	return words
+	return lists.Make(max(2, m.experiment.Data.OrdinaryTokens()), func(i int) string { return fmt.Sprintf("w%d", i) })
 }
 
 // examples returns the mean number of examples of a user.
@@ -176,10 +173,7 @@ func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
 		return nil, err
 	}
 	setting := clientprograms.Setting{Program: *program, Words: append(text.Specials(), m.words()...), Terms: m.terms(), Archive: m.code(program.Code)}
-	examples := make([][]int32, m.examples())
-	for i := range examples {
-		examples[i] = m.example(i)
-	}
+	examples := lists.Make(m.examples(), m.example)
 	native := m.experiment.Training.Engine == experiment.PyTorchEngine
 	var text func(i int) clientprograms.Pair
 	if !native {
@@ -209,9 +203,5 @@ func (m *measured) example(i int) []int32 {
 
 // tokens returns n ordinary tokens.
 func (m *measured) tokens(i, n int) []int32 {
-	list := make([]int32, n)
-	for k, number := range contracts.Numbers(i, n, m.experiment.Data.OrdinaryTokens()) {
-		list[k] = text.FirstWord + int32(number)
-	}
-	return list
+	return lists.Map(contracts.Numbers(i, n, m.experiment.Data.OrdinaryTokens()), func(number int) int32 { return text.FirstWord + int32(number) })
 }

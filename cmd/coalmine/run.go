@@ -21,6 +21,7 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/datadir"
+	"coalmine/workflows/runs/status"
 )
 
 // submitFlags holds the flags of commands that read an experiment file.
@@ -297,14 +298,10 @@ func (g *global) noteOthers(ctx context.Context, api control.API, run string) {
 	if err != nil {
 		return // a relevant error also affects the run itself
 	}
-	var others []string
-	for _, s := range all {
-		if s.Run != run && (s.Phase == runs.Queued || s.Phase == runs.Running) {
-			others = append(others, s.Run)
-		}
-	}
+	others := lists.Filter(all, func(s *status.Run) bool { return s.Run != run && (s.Phase == runs.Queued || s.Phase == runs.Running) })
 	if len(others) > 0 {
-		g.note("unfinished runs go on beside it: %s (coalmine pause RUN, or cancel RUN, stops one)", strings.Join(others, ", "))
+		names := lists.Map(others, func(s *status.Run) string { return s.Run })
+		g.note("unfinished runs go on beside it: %s (coalmine pause RUN, or cancel RUN, stops one)", strings.Join(names, ", "))
 	}
 }
 

@@ -108,13 +108,8 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	}
 	likely := c.SuggestionsFor(args[0])
 	if len(likely) == 0 {
-		var names []string
-		for _, child := range c.Commands() {
-			if !child.Hidden {
-				names = append(names, child.Name())
-			}
-		}
-		likely = append(likely, readable.Nearest(args[0], names))
+		shown := lists.Filter(c.Commands(), func(child *cobra.Command) bool { return !child.Hidden })
+		likely = append(likely, readable.Nearest(args[0], lists.Map(shown, (*cobra.Command).Name)))
 	}
 	return fmt.Errorf("unknown command %q for %q%s (%s --help lists the commands)", args[0], c.CommandPath(),
 		readable.DidYouMean(strings.Join(likely, " or ")), c.CommandPath())

@@ -45,13 +45,9 @@ type Reader struct {
 }
 
 func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, error) {
-	run, err := l.find(ctx, name)
+	run, p, err := l.planOf(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	p, err := l.plans.get(ctx, l.archive, run)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	at := slices.IndexFunc(p.Cells, func(c plan.Cell) bool { return c.Name == cell })
 	if at < 0 {

@@ -357,6 +357,19 @@ func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]by
 	return l.archive.ReadOutput(ctx, x.cell.Final.Key, external.FileBlob(strings.TrimPrefix(result.Model, "out/")))
 }
 
+// planOf returns the run that a name means, and its plan, which must not be changed.
+func (l *Local) planOf(ctx context.Context, name string) (*runs.Run, *plan.Plan, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := l.plans.get(ctx, l.archive, run)
+	if err != nil {
+		return nil, nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	return run, p, nil
+}
+
 // planKept is the time for which an unused plan is cached: a plan of a thousand cells takes
 // seconds to make, and some tens of MB.
 const planKept = time.Minute

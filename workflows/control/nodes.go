@@ -110,13 +110,9 @@ func (l *Local) Nodes(ctx context.Context, name string, which NodeQuery) ([]Node
 	if err := which.check(); err != nil {
 		return nil, err
 	}
-	run, err := l.find(ctx, name)
+	run, p, err := l.planOf(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	p, err := l.plans.get(ctx, l.archive, run)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	list, found := nodeList{nodes: []Node{}, index: map[storage.Key]int{}}, false
 	for i := range p.Cells {

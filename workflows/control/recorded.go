@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"coalmine/internal/lists"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
@@ -64,12 +65,9 @@ func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	if err != nil {
 		return nil
 	}
-	cells := make([]status.Cell, len(p.Cells))
-	for i := range p.Cells {
-		c := &p.Cells[i]
-		cells[i] = status.Cell{Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Rounds(), Unit: c.Unit, StepRounds: 1}
-	}
-	return cells
+	return lists.Map(p.Cells, func(c plan.Cell) status.Cell {
+		return status.Cell{Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Rounds(), Unit: c.Unit, StepRounds: 1}
+	})
 }
 
 // specOf returns the experiment of a run or, if it cannot be read, the part in the record of the plan.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -260,11 +261,7 @@ var valueMarks = strings.NewReplacer(`"`, "", "{", "", "}", "", "[", "", "]", ""
 
 // axesText returns a text such as "data.devices.size 50%, seed 1".
 func axesText(axes experiment.Axes) string {
-	parts := make([]string, len(axes))
-	for i, a := range axes {
-		parts[i] = a.Path + " " + valueText(a.Value)
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(lists.Map(axes, func(a experiment.Axis) string { return a.Path + " " + valueText(a.Value) }), ", ")
 }
 
 // rowCharts compares rows of replicates by the audits' outcomes of their canaries: along an axis of

@@ -8,6 +8,7 @@ import (
 
 	"coalmine/internal/encoding"
 	"coalmine/internal/goroutines"
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
@@ -100,11 +101,7 @@ func spread[T any](items []T, n int) []T {
 	if len(items) <= n {
 		return items
 	}
-	out := make([]T, n)
-	for i := range out {
-		out[i] = items[i*(len(items)-1)/(n-1)]
-	}
-	return out
+	return lists.Make(n, func(i int) T { return items[i*(len(items)-1)/(n-1)] })
 }
 
 // addAudited reads the measurements that are inputs of the report's node.

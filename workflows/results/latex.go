@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 )
 
@@ -243,10 +244,7 @@ func (p *paper) head(word string, width int) string {
 
 // lineByLine returns the lines of one row, or of the header, over all columns.
 func lineByLine(columns []column, folded func(*column) []string) (rows [][]string) {
-	texts := make([][]string, len(columns))
-	for i := range columns {
-		texts[i] = folded(&columns[i])
-	}
+	texts := lists.Map(columns, func(c column) []string { return folded(&c) })
 	for k := range slices.MaxFunc(texts, func(a, b []string) int { return len(a) - len(b) }) {
 		line := make([]string, len(columns))
 		for i, text := range texts {

@@ -14,6 +14,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 )
 
 //go:embed report.css
@@ -177,10 +178,7 @@ func togetherPart(figures []*drawing) g.Node {
 }
 
 func (v *view) cellsPart(figures *drawings) g.Node {
-	sections := make([]g.Node, len(v.cells))
-	for i := range v.cells {
-		sections[i] = v.cells[i].section(&figures.cells[i])
-	}
+	sections := lists.Make(len(v.cells), func(i int) g.Node { return v.cells[i].section(&figures.cells[i]) })
 	return g.Group{
 		h.H2(g.Text("Cell by cell")),
 		onLines(g.Map(figures.about, func(about string) g.Node {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
@@ -67,11 +68,7 @@ func joinColumns(header []string, rows [][]string, names []string) ([]string, []
 		others[0] = strings.Join(first, ", ")
 		return others
 	}
-	joined := make([][]string, len(rows))
-	for i, row := range rows {
-		joined[i] = join(row)
-	}
-	return join(header), joined
+	return join(header), lists.Map(rows, join)
 }
 
 // listed returns the columns that are not empty in all rows. Fractions are in percent, as in the table of

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 )
@@ -61,9 +62,7 @@ func (v *view) rowTable() *Table {
 // row returns a text for each column. If no cell is done, it contains the state.
 func (r *viewRow) row(columns []tableColumn) TableRow {
 	row := TableRow{Row: r.Name, Status: r.status(), Texts: []string{r.Label, r.finished()}}
-	for _, seed := range r.Seeds {
-		row.Cells = append(row.Cells, r.done[seed].Cell.Cell)
-	}
+	row.Cells = lists.Map(r.Seeds, func(seed uint64) string { return r.done[seed].Cell.Cell })
 	for i, column := range columns {
 		text := r.text(column)
 		if text != "" && r.marked(column) {
@@ -232,26 +231,20 @@ func (r *viewRow) notes() (notes []note) {
 			left = append(left, n)
 		}
 	}
-	for _, n := range left {
-		if times[n.text] < len(r.cells) {
-			notes = append(notes, n)
-		}
-	}
-	return notes
+	return append(notes, lists.Filter(left, func(n note) bool { return times[n.text] < len(r.cells) })...)
 }
 
 // pursued returns how many trainings of the row reached their target utility, and the mean number of rounds of
 // all; "" without such a target.
 func (r *viewRow) pursued() string {
-	rounds, reached := r.rounds(), 0
+	rounds := r.rounds()
 	if rounds == nil {
 		return ""
 	}
-	for _, seed := range r.Seeds {
-		if stop := r.done[seed].StopAt; stop != nil && stop.Reached {
-			reached++
-		}
-	}
+	reached := lists.Count(r.Seeds, func(seed uint64) bool {
+		stop := r.done[seed].StopAt
+		return stop != nil && stop.Reached
+	})
 	text := spreadText(roundsMeasure, rounds) + intervalText(roundsMeasure, rounds, numberText)
 	return fmt.Sprintf(": trained for %s rounds (sgd: steps); %d of %d trainings reached the target of stop_at", text, reached, rounds.N)
 }

@@ -127,13 +127,8 @@ func (s *Terminal) paper() *paper {
 
 // sameInAll returns the text of a column with one text in at least two rows.
 func sameInAll(rows [][]string, i int) (string, bool) {
-	if len(rows) < 2 {
+	if len(rows) < 2 || slices.ContainsFunc(rows, func(row []string) bool { return row[i] != rows[0][i] }) {
 		return "", false
-	}
-	for _, row := range rows {
-		if row[i] != rows[0][i] {
-			return "", false
-		}
 	}
 	return rows[0][i], true
 }

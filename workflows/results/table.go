@@ -347,11 +347,7 @@ func writeAligned(b *strings.Builder, header []string, rows [][]string) {
 		}
 	}
 	writeRow(b, widths, header)
-	rule := make([]string, len(header))
-	for i := range rule {
-		rule[i] = strings.Repeat("-", widths[i])
-	}
-	writeRow(b, widths, rule)
+	writeRow(b, widths, lists.Map(widths, func(width int) string { return strings.Repeat("-", width) }))
 	for _, row := range rows {
 		writeRow(b, widths, row)
 	}

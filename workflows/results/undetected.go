@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/workflows/experiment"
@@ -38,13 +39,9 @@ func (u Undetected) String() string {
 
 // undetected lists the statements of a finished cell without a finding; outcomes are ordered like the
 // audits.
-func undetected(c *experiment.Cell, outcomes []audits.Outcome) (list []experiment.Statement) {
-	for _, s := range c.Statements(func(place int) audits.Outcome { return outcomes[place] }) {
-		if s.Found != nil && s.Nothing != nil && s.Nothing(s.Found) {
-			list = append(list, s)
-		}
-	}
-	return list
+func undetected(c *experiment.Cell, outcomes []audits.Outcome) []experiment.Statement {
+	all := c.Statements(func(place int) audits.Outcome { return outcomes[place] })
+	return lists.Filter(all, func(s experiment.Statement) bool { return s.Found != nil && s.Nothing != nil && s.Nothing(s.Found) })
 }
 
 // addPowers sets the power of the statements without a finding. Since a simulation may take a second, equal

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
@@ -303,10 +304,7 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 	if e.Data.Devices == nil || len(members) == 0 {
 		return
 	}
-	users := make([]devices.Owned, len(members))
-	for i, m := range members {
-		users[i] = devices.Owned{Examples: m.Examples, Groups: m.Groups}
-	}
+	users := lists.Map(members, func(m datasets.Member) devices.Owned { return devices.Owned{Examples: m.Examples, Groups: m.Groups} })
 	p := e.Data.Devices.Split(e.Seed)
 	w, err := p.Divide(users)
 	few, ok := errors.AsType[*devices.TooFewError](err)

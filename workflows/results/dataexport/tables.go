@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -256,11 +257,7 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 		if err != nil {
 			return err
 		}
-		sampled := Cohort{Round: int64(round), Users: make([]int32, len(users))}
-		for i, user := range users {
-			sampled.Users[i] = int32(user)
-		}
-		if err := row(sampled); err != nil {
+		if err := row(Cohort{int64(round), lists.Map(users, func(user int) int32 { return int32(user) })}); err != nil {
 			return err
 		}
 	}
@@ -288,13 +285,9 @@ func (c *Cell) eachMembership(ctx context.Context, row func(Membership) error) e
 }
 
 func membershipOf(number int64, u *membership.User) Membership {
-	references := make([]ReferenceLoss, len(u.References))
-	for model, r := range u.References {
-		references[model] = ReferenceLoss(r)
-	}
 	m := Membership{
 		User: number, Member: u.Member, Replaced: int64(u.Replaced), Targets: u.Targets, Loss: u.Loss,
-		Words: u.Text.Words, Compressed: u.Text.Compressed, References: references,
+		Words: u.Text.Words, Compressed: u.Text.Compressed, References: lists.Map(u.References, func(r membership.ReferenceLoss) ReferenceLoss { return ReferenceLoss(r) }),
 	}
 	if u.ByToken {
 		m.MinK = &u.MinK

@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -111,12 +112,8 @@ func newCell(r *results.Results, c *results.Cell, values []results.Value, rounds
 
 // params are the leaves of an experiment, and the axes that it lacks.
 func params(resolved json.RawMessage, axes experiment.Axes) experiment.Axes {
-	list := experiment.Leaves("", resolved)
-	for _, axis := range axes {
-		if string(axis.Value) == "null" {
-			list = append(list, axis)
-		}
-	}
+	missing := lists.Filter(axes, func(a experiment.Axis) bool { return string(a.Value) == "null" })
+	list := append(experiment.Leaves("", resolved), missing...)
 	slices.SortStableFunc(list, func(a, b experiment.Axis) int { return cmp.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(list, func(a, b experiment.Axis) bool { return a.Path == b.Path })
 }

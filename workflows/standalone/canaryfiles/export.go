@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/randomsampling"
@@ -135,10 +136,7 @@ func (e *exporter) addSpace(number int, space canaries.Space, list []population.
 	if prefix >= space.Words {
 		return fmt.Errorf("a prefix of %d of canaries of %d; expected something to be left", prefix, space.Words)
 	}
-	placed := make([]population.Placement, len(list))
-	for i, c := range list {
-		placed[i].Canary = c
-	}
+	placed := lists.Map(list, func(c population.Canary) population.Placement { return population.Placement{Canary: c} })
 	groups := audits.ByPrefix(placed, prefix)
 	name := func(group int) string { return fmt.Sprintf("%d.%d", number, group) }
 	for i, c := range list {

@@ -36,6 +36,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"coalmine/internal/goroutines"
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -411,11 +412,9 @@ func (a *audit) canaries(length int, group []canary) (storage.Key, error) {
 }
 
 func placements(group []canary) []population.Placement {
-	placed := make([]population.Placement, len(group))
-	for i, c := range group {
-		placed[i].Canary = population.Canary{Number: i, Tokens: c.tokens, Words: c.words}
-	}
-	return placed
+	return lists.Make(len(group), func(i int) population.Placement {
+		return population.Placement{Canary: population.Canary{Number: i, Tokens: group[i].tokens, Words: group[i].words}}
+	})
 }
 
 // sampling returns the parameters of random sampling for canaries of one length.
@@ -463,13 +462,7 @@ func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, given stor
 // judge counts the memorized canaries, and compares them with the controls.
 func (r *Report) judge(o Options) {
 	count := func(yes func(*Canary) *bool) int {
-		n := 0
-		for i := range r.Canaries {
-			if !r.Canaries[i].Control && *yes(&r.Canaries[i]) {
-				n++
-			}
-		}
-		return n
+		return lists.Count(r.Canaries, func(c Canary) bool { return !c.Control && *yes(&c) })
 	}
 	of := count(func(*Canary) *bool { return new(true) })
 	if o.References > 0 {

@@ -354,10 +354,7 @@ func (e *Endpoint) Served() *Served {
 }
 
 func (e *Endpoint) logProbs(ctx context.Context, list []sequence, batch int) ([][]float64, error) {
-	prompts := make([][]int32, len(list))
-	for i, s := range list {
-		prompts[i] = e.vocabulary.prompt(s.prefix, s.suffix)
-	}
+	prompts := lists.Map(list, func(s sequence) []int32 { return e.vocabulary.prompt(s.prefix, s.suffix) })
 	logProbs, err := e.Client.Score(ctx, prompts, batch)
 	if err != nil {
 		return nil, err
