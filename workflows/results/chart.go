@@ -2,6 +2,7 @@ package results
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -100,7 +101,11 @@ func (q *charted) charts() (list []Chart) {
 	for _, path := range q.swept() {
 		list = append(list, q.along(path))
 	}
-	if c, ok := q.traded(); ok {
+	// The first cell is the baseline; cells that differ from it in the same axes and the same fields of these form a line.
+	differing := func(cell, first *measuredCell) (string, bool) { return difference(first.axes, cell.axes), true }
+	if c, ok := q.traded(differing); ok {
+		c.Lines = lines(c.Lines).fromTheFirst()
+		c.About = "A point is a cell, a line joins those that differ from the first one in the same fields, in the order of the grid. Points above and to the left hide most at the least cost."
 		list = append(list, c)
 	}
 	return list
@@ -164,11 +169,10 @@ func (q *charted) along(path string) Chart {
 	return c
 }
 
-// traded plots the outcome of an audit against the utility of cells: figure 12 of Orekondy et al.
-// 2018. The first cell is the baseline; cells that differ from it in the same axes and the same
-// fields of these form a line. It returns false if all cells have equal utility.
-func (q *charted) traded() (Chart, bool) {
-	c := Chart{Title: "Utility against " + q.name, X: q.name, LevelX: q.level}
+// traded plots the outcome of an audit against the utility of cells, in percent of the first one's: figure 12 of
+// Orekondy et al. 2018. lineOf names the line of a cell; false leaves the cell out. traded returns false if all cells
+// have equal utility.
+func (q *charted) traded(lineOf func(cell, first *measuredCell) (name string, drawn bool)) (Chart, bool) {
 	var first *measuredCell
 	var lines lines
 	differ := false
@@ -177,20 +181,18 @@ func (q *charted) traded() (Chart, bool) {
 		if cell.utility == nil {
 			continue
 		}
-		if first == nil {
-			first = cell
+		first = cmp.Or(first, cell)
+		if name, drawn := lineOf(cell, first); drawn {
+			differ = differ || *cell.utility != *first.utility
+			y := 100 * *cell.utility / *first.utility
+			lines.add(name, ChartPoint{Cell: cell.name, Label: cell.label, X: cell.Value, Y: y, Low: cell.Low, High: cell.High, Censored: cell.censored})
 		}
-		differ = differ || *cell.utility != *first.utility
-		y := 100 * *cell.utility / *first.utility
-		lines.add(difference(first.axes, cell.axes), ChartPoint{Cell: cell.name, Label: cell.label, X: cell.Value, Y: y, Low: cell.Low, High: cell.High, Censored: cell.censored})
 	}
 	if !differ {
-		return c, false
+		return Chart{}, false
 	}
-	c.Lines = lines.fromTheFirst()
-	c.Y = fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)
-	c.About = "A point is a cell, a line joins those that differ from the first one in the same fields, in the order of the grid. Points above and to the left hide most at the least cost."
-	return c, true
+	y := fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)
+	return Chart{Title: "Utility against " + q.name, X: q.name, Y: y, LevelX: q.level, Lines: lines}, true
 }
 
 // utility returns the utility of the cell's model; false if unknown.
@@ -376,43 +378,24 @@ func (q *charted) rowCharts() (list []Chart) {
 	}
 	longest.nameByLabels()
 	list = append(list, longest)
-	if c, ok := q.againstUtility(&longest); ok {
+	if first := q.cells[0].utility; first == nil || *first == 0 || slices.ContainsFunc(q.cells, func(m measuredCell) bool { return m.utility == nil }) {
+		return list
+	}
+	if c, ok := q.traded(longest.lineOf); ok {
+		c.About = "A point is the mean over trainings that differ in the seed alone. Points above and to the left memorize least at the least cost."
 		list = append(list, c)
 	}
 	return list
 }
 
-// againstUtility moves the points of a chart along an axis to their utility, in percent of the
-// first one's. It returns false if all are equal.
-func (q *charted) againstUtility(along *Chart) (Chart, bool) {
-	first := q.cells[0]
-	c := Chart{Title: "Utility against " + q.name, X: q.name, Y: fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)}
-	c.About = "A point is the mean over trainings that differ in the seed alone. Points above and to the left memorize least at the least cost."
-	differ := false
-	for _, l := range along.Lines {
-		moved := ChartLine{Name: l.Name}
-		for _, p := range l.Points {
-			utility, ok := q.relativeUtility(p.Cell)
-			if !ok {
-				return c, false
-			}
-			p.X, p.Y = p.Y, utility
-			differ = differ || utility != 100
-			moved.Points = append(moved.Points, p)
+// lineOf returns the name of the line with a cell; false if none has it.
+func (c *Chart) lineOf(cell *measuredCell, _ *measuredCell) (name string, drawn bool) {
+	for _, l := range c.Lines {
+		if slices.ContainsFunc(l.Points, func(p ChartPoint) bool { return p.Cell == cell.name }) {
+			return l.Name, true
 		}
-		c.Lines = append(c.Lines, moved)
 	}
-	return c, differ
-}
-
-// relativeUtility returns the utility of a cell in percent of the first one's; false if unknown.
-func (q *charted) relativeUtility(cell string) (float64, bool) {
-	at := slices.IndexFunc(q.cells, func(m measuredCell) bool { return m.name == cell })
-	first, other := q.cells[0].utility, q.cells[at].utility
-	if first == nil || other == nil || *first == 0 {
-		return 0, false
-	}
-	return 100 * *other / *first, true
+	return "", false
 }
 
 // nameByLabels names lines by the common part of the labels of all their points, and values by the
