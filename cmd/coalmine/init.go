@@ -209,12 +209,7 @@ func fromFolder(data, folder string) string {
 	if _, err := os.Stat(data); err != nil || filepath.IsAbs(data) || folder == "." {
 		return data // also embedded data, and names that are not paths
 	}
-	from, err := filepath.Abs(folder)
-	to, wrong := filepath.Abs(data)
-	if errors.Join(err, wrong) != nil {
-		return data
-	}
-	if relative, err := filepath.Rel(from, to); err == nil {
+	if relative, err := filepath.Rel(absolute(folder), absolute(data)); err == nil {
 		return filepath.ToSlash(relative)
 	}
 	return data

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 	"coalmine/internal/queue"
 	"coalmine/internal/readable"
 	"coalmine/internal/tempfiles"
@@ -149,18 +150,11 @@ func cellCounts(s *status.Run) string {
 	if s.Unreadable {
 		return "-"
 	}
-	done, failed := 0, 0
-	for _, c := range s.Cells {
-		switch c.Phase {
-		case runs.Done:
-			done++
-		case runs.Failed:
-			failed++
-		case runs.Queued, runs.Running, runs.Paused, runs.Cancelled:
-		}
+	in := func(phase runs.Phase) int {
+		return lists.Count(s.Cells, func(c status.Cell) bool { return c.Phase == phase })
 	}
-	text := fmt.Sprintf("%d/%d", done, len(s.Cells))
-	if failed > 0 {
+	text := fmt.Sprintf("%d/%d", in(runs.Done), len(s.Cells))
+	if failed := in(runs.Failed); failed > 0 {
 		text += fmt.Sprintf(", %d failed", failed)
 	}
 	return text
@@ -516,20 +510,7 @@ const helpWidth = 80
 
 // wrapped breaks a text into terminated lines of at most helpWidth.
 func wrapped(text string) string {
-	var b strings.Builder
-	width := 0
-	for _, word := range strings.Fields(text) {
-		if width > 0 && width+1+len(word) > helpWidth {
-			b.WriteByte('\n')
-			width = 0
-		} else if width > 0 {
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += len(word)
-	}
-	return b.String() + "\n"
+	return strings.Join(results.Wrap(text, helpWidth), "\n") + "\n"
 }
 
 // formatsHelp lists the formats of results, one per line.

@@ -87,11 +87,7 @@ func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	return absolute
+	return absolute(path)
 }
 
 type submissionKey struct {

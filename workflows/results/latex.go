@@ -209,6 +209,12 @@ func (p *paper) widest(lines []string) (width int) {
 	return width
 }
 
+// Wrap folds a text into lines of at most width bytes, at spaces if possible. It returns at least one line.
+func Wrap(text string, width int) []string {
+	bytes := paper{measure: func(text string) int { return len(text) }}
+	return bytes.wrap(text, width)
+}
+
 // wrap folds a text into lines, at spaces if possible. It returns at least one line.
 func (p *paper) wrap(text string, width int) []string {
 	lines, left := []string{}, ""
