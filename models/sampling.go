@@ -12,7 +12,7 @@ import (
 // over the TopK most probable tokens; in a tie, lower tokens first.
 type Sampling struct {
 	// Temperature is above 0; 1 draws from the model unchanged.
-	Temperature float64 `json:"temperature"`
+	Temperature float64 `json:"temperature" doc:"temperature of the samples"`
 	// TopK limits the draw to the most probable tokens; 0 is no limit.
 	TopK int `json:"top_k,omitempty"`
 }

@@ -93,17 +93,19 @@ func (c *Configuration) Columns() (user, example *float64, times *int64) {
 }
 
 // Lowest returns the measures of the rarest memorized configuration: its numbers and, if shown has a header,
-// a column of tables.
+// a column of tables. The Doc of shown names the configuration.
 func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []Measure {
 	var list []Measure
+	of := " of the " + shown.Doc
 	if shown.Header != "" {
 		shown.Text = Of(func(v *V) string { return find(v).String() })
+		shown.Doc += ": its copies, or p_u, the probability that a user has a canary, and p_e, the probability that it replaces an example of such a user"
 		list = append(list, shown)
 	}
 	return append(list, Within(find,
-		Measure{Name: audit + "_lowest_user_probability", Of: Of(func(c *Configuration) *float64 { user, _, _ := c.Columns(); return user })},
-		Measure{Name: audit + "_lowest_example_probability", Of: Of(func(c *Configuration) *float64 { _, example, _ := c.Columns(); return example })},
-		Measure{Name: audit + "_lowest_inserted_times", Of: Of(func(c *Configuration) *int64 { _, _, times := c.Columns(); return times })},
+		Measure{Name: audit + "_lowest_user_probability", Doc: "p_u, the probability that a user has the canary," + of, Of: Of(func(c *Configuration) *float64 { user, _, _ := c.Columns(); return user })},
+		Measure{Name: audit + "_lowest_example_probability", Doc: "p_e, the probability that the canary replaces an example of such a user," + of, Of: Of(func(c *Configuration) *float64 { _, example, _ := c.Columns(); return example })},
+		Measure{Name: audit + "_lowest_inserted_times", Doc: "copies of each canary" + of, Of: Of(func(c *Configuration) *int64 { _, _, times := c.Columns(); return times })},
 	)...)
 }
 

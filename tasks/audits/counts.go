@@ -3,17 +3,16 @@ package audits
 import (
 	"fmt"
 	"sort"
+	"strings"
 
 	"coalmine/internal/readable"
 )
 
 // CountOf describes the number of inserted canaries that an audit with an Outcome O finds memorized.
 type CountOf[O any] struct {
-	// Measure sets neither Of, Scale nor Better, because fewer are better. A limit on the number has the same Name, and
-	// Among is the measure of all inserted canaries.
+	// Measure sets neither Of, Scale nor Better, because fewer are better. A limit on the number has the same Name and
+	// Doc, and Among is the measure of all inserted canaries.
 	Measure
-	// Doc documents the limit.
-	Doc string
 	// Counted returns the number, and the number of inserted canaries.
 	Counted func(*O) (count, total int)
 	// References returns the number of references for each canary; nil if no field sets it.
@@ -27,13 +26,13 @@ type CountOf[O any] struct {
 func (c *CountOf[O]) Measures() []Measure {
 	counted := c.Measure
 	counted.Of, counted.Scale, counted.Better = Of(func(v *O) int { count, _ := c.Counted(v); return count }), Plain, Lower
-	return []Measure{counted, {Name: c.Among, Of: Of(func(v *O) int { _, total := c.Counted(v); return total })}}
+	return []Measure{counted, {Name: c.Among, Doc: "inserted canaries, the most that " + c.Name + " can be", Of: Of(func(v *O) int { _, total := c.Counted(v); return total })}}
 }
 
 // Limit returns the limit on the number, for cells with an inserted canary.
 func (c *CountOf[O]) Limit() Limit {
 	return LimitOf[int]{
-		Name: c.Name, Doc: c.Doc, Range: "[0,1000000000]", Unit: "canaries",
+		Name: c.Name, Doc: strings.ToUpper(c.Doc[:1]) + c.Doc[1:] + ".", Range: "[0,1000000000]", Unit: "canaries",
 		Breaches: Judged(c.Name, func(v *O, limit int) []string {
 			count, of := c.Counted(v)
 			if of == 0 {

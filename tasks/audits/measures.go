@@ -1,6 +1,7 @@
 package audits
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -18,6 +19,8 @@ import (
 type Measure struct {
 	// Name is the column of CSV and Parquet, and never changes. Empty: no column.
 	Name string
+	// Doc says what the value is, with its unit or range if they are not clear: a phrase in lower case, without a full stop.
+	Doc string
 	// Of finds the value. An interval has the columns Name, Name_low and Name_high.
 	Of Value
 
@@ -193,7 +196,8 @@ func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 }
 
 // Members returns a measure for each member of an outcome's JSON that a column can hold, unless its tag has
-// column:"-". Measures in given replace those with the same name; without Of they have the members' values.
+// column:"-". Measures in given replace those with the same name; without Of they have the members' values. The
+// tag doc of a member is the Doc of its measure.
 func Members[O any](given ...Measure) (list []Measure) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {
@@ -205,6 +209,7 @@ func Members[O any](given ...Measure) (list []Measure) {
 		if m.Of.of == nil {
 			m.Of = member(t.Field(i))
 		}
+		m.Doc = cmp.Or(m.Doc, t.Field(i).Tag.Get("doc"))
 		if m.Of.of != nil {
 			list = append(list, m)
 		}
@@ -222,7 +227,7 @@ func member(f reflect.StructField) Value {
 }
 
 // Columns returns measures without a column of tables, for members of an outcome's JSON: a member's column is its name
-// after the prefix. It panics if there is no such member of a column's type.
+// after the prefix, and its tag doc their Doc. It panics if there is no such member of a column's type.
 func Columns[O any](prefix string, names ...string) []Measure {
 	fields := reflect.VisibleFields(reflect.TypeFor[O]())
 	return lists.Map(names, func(name string) Measure {
@@ -230,7 +235,7 @@ func Columns[O any](prefix string, names ...string) []Measure {
 			member, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			return member == name
 		})]
-		m := Measure{Name: prefix + name, Of: member(f)}
+		m := Measure{Name: prefix + name, Doc: f.Tag.Get("doc"), Of: member(f)}
 		if m.Of.of == nil {
 			panic(fmt.Sprintf("audits: no column has the type %s of %q", f.Type, name))
 		}
@@ -239,8 +244,18 @@ func Columns[O any](prefix string, names ...string) []Measure {
 	})
 }
 
+// Qualified appends to the Doc of each measure what it is of: ", by the cosine".
+func Qualified(of string, measures ...Measure) []Measure {
+	for i := range measures {
+		measures[i].Doc += of
+	}
+	return measures
+}
+
 type FieldColumn struct {
 	Name string
+	// Doc is that of the measure, or names the end of its interval.
+	Doc string
 	// Type is int64, float64, string or bool.
 	Type     reflect.Type
 	Optional bool
@@ -262,10 +277,10 @@ func (m *Measure) columns() []FieldColumn {
 	case m.Name == "":
 		return nil
 	case m.Of.kind != reflect.TypeFor[Interval]():
-		return []FieldColumn{{m.Name, m.Of.kind, m.Of.optional, m.Of.of}}
+		return []FieldColumn{{m.Name, m.Doc, m.Of.kind, m.Of.optional, m.Of.of}}
 	}
-	end := func(suffix string, of func(Interval) float64) FieldColumn {
-		return FieldColumn{m.Name + suffix, reflect.TypeFor[float64](), true, func(v any) any {
+	end := func(suffix, doc string, of func(Interval) float64) FieldColumn {
+		return FieldColumn{m.Name + suffix, doc, reflect.TypeFor[float64](), true, func(v any) any {
 			if b, ok := m.Of.of(v).(Interval); ok {
 				return of(b)
 			}
@@ -273,9 +288,9 @@ func (m *Measure) columns() []FieldColumn {
 		}}
 	}
 	return []FieldColumn{
-		end("", func(b Interval) float64 { return b.Value }),
-		end("_low", func(b Interval) float64 { return b.Low }),
-		end("_high", func(b Interval) float64 { return b.High }),
+		end("", m.Doc, func(b Interval) float64 { return b.Value }),
+		end("_low", "lower end of the interval of "+m.Name, func(b Interval) float64 { return b.Low }),
+		end("_high", "upper end of the interval of "+m.Name, func(b Interval) float64 { return b.High }),
 	}
 }
 

@@ -109,8 +109,8 @@ type Outcome struct {
 
 // CanaryOutcome is the place of a canary's last word among all words, by probability.
 type CanaryOutcome struct {
-	Rank      *int  `json:"suggested_rank"`
-	Suggested *bool `json:"suggested"`
+	Rank      *int  `json:"suggested_rank" doc:"rank of the canary's last word after the others, 1 for the likeliest"`
+	Suggested *bool `json:"suggested" doc:"whether the model suggests the canary's last word"`
 }
 
 // Note implements audits.Noter.
@@ -131,8 +131,10 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 // suggested is a column, a limit and a curve.
 var suggested = audits.CountOf[Outcome]{
-	Measure:  audits.Measure{Name: "suggested", Header: "suggested", Among: "suggested_of", Canary: "suggested", Curve: canaries.Memorized("suggestions")},
-	Doc:      "Canaries whose last word the model suggests.",
+	Measure: audits.Measure{
+		Name: "suggested", Doc: "inserted canaries whose last word the model suggests after the others", Header: "suggested",
+		Among: "suggested_of", Canary: "suggested", Curve: canaries.Memorized("suggestions"),
+	},
 	Counted:  func(o *Outcome) (count, of int) { return o.Suggested, o.Of },
 	ByChance: byChance,
 }

@@ -23,12 +23,12 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Measures: measures,
 	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
-		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},
+		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best), Doc: "words of the best continuation by beam search"},
 	),
 })
 
 var measures = slices.Concat(memorized.Measures(), audits.Columns[Outcome]("beam_", "width"),
-	audits.Lowest("beam_search", audits.Measure{Header: "BS rarest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
+	audits.Lowest("beam_search", audits.Measure{Header: "BS rarest", Leading: true, Doc: "rarest configuration memorized by beam search"}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Beam search for each canary after its prefix.
@@ -77,8 +77,10 @@ func (f *Fields) States(s *audits.Setting) float64 {
 }
 
 var memorized = audits.CountOf[Outcome]{
-	Measure:  audits.Measure{Name: "beam_search_memorized", Header: "BS memorized", Leading: true, Among: "beam_search_of", Canary: "beam_found", Curve: canaries.Memorized("beam search")},
-	Doc:      "Canaries that beam search finds.",
+	Measure: audits.Measure{
+		Name: "beam_search_memorized", Doc: "inserted canaries that beam search completes from their prefix (Thakkar et al. 2020, section 4.1)", Header: "BS memorized", Leading: true,
+		Among: "beam_search_of", Canary: "beam_found", Curve: canaries.Memorized("beam search"),
+	},
 	Counted:  func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }),
 }
@@ -87,18 +89,16 @@ var memorized = audits.CountOf[Outcome]{
 type Outcome struct {
 	Memorized int                   `json:"memorized"`
 	Of        int                   `json:"of"`
-	Width     int                   `json:"width"`
+	Width     int                   `json:"width" doc:"sequences that beam search keeps"`
 	Lowest    *audits.Configuration `json:"lowest"`
 }
 
 // CanaryOutcome is the outcome of beam search for a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Found reports whether Best, the most likely continuation found, is the canary.
-	Found *bool    `json:"beam_found"`
-	Best  []string `json:"beam_best"`
-	// LogPerplexity is that of Best, CanaryLogPerplexity that of the canary after the same prefix, in nats.
-	LogPerplexity       *float64 `json:"beam_log_perplexity"`
-	CanaryLogPerplexity *float64 `json:"beam_canary_log_perplexity"`
+	Found               *bool    `json:"beam_found" doc:"whether the best continuation by beam search is the canary"`
+	Best                []string `json:"beam_best"`
+	LogPerplexity       *float64 `json:"beam_log_perplexity" doc:"log-perplexity of the best continuation by beam search, in nats"`
+	CanaryLogPerplexity *float64 `json:"beam_canary_log_perplexity" doc:"log-perplexity of the canary after the prefix of beam search, in nats"`
 }
 
 func (o *CanaryOutcome) best() *string {

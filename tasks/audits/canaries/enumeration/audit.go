@@ -26,7 +26,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 var measures = slices.Concat(memorized.Measures(), audits.Columns[Outcome]("enumeration_", "sequences"), []audits.Measure{{
 	Of:    audits.Of(func(v *Outcome) *float64 { return v.highest }),
 	Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure", AxisEnd: audits.From((*Outcome).MaxExposure)},
-}}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
+}}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all", Doc: "rarest configuration memorized by enumeration"}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Exact rank of each canary among all sequences of its space.
@@ -126,18 +126,19 @@ func (f *Fields) States(s *audits.Setting) float64 {
 }
 
 var memorized = audits.CountOf[Outcome]{
-	Measure:  audits.Measure{Name: "enumeration_memorized", Header: "memorized of all", Among: "enumeration_of", Curve: canaries.Memorized("enumeration")},
-	Doc:      "Canaries that are the most likely of all sequences.",
+	Measure: audits.Measure{
+		Name: "enumeration_memorized", Doc: "inserted canaries that are the likeliest of all sequences after their prefix, by enumeration", Header: "memorized of all",
+		Among: "enumeration_of", Curve: canaries.Memorized("enumeration"),
+	},
 	Counted:  func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }),
 }
 
 // Outcome counts the canaries of rank 1 in the whole space.
 type Outcome struct {
-	Memorized int `json:"memorized"`
-	Of        int `json:"of"`
-	// Sequences is the number of sequences after the prefix.
-	Sequences int64                 `json:"sequences"`
+	Memorized int                   `json:"memorized"`
+	Of        int                   `json:"of"`
+	Sequences int64                 `json:"sequences" doc:"sequences after the prefix, all of which enumeration ranks"`
 	Lowest    *audits.Configuration `json:"lowest"`
 
 	highest *float64 // exposure of an inserted canary, in bits; nil if there is none, and in results
@@ -151,11 +152,9 @@ func (v *Outcome) MaxExposure() float64 { return math.Log2(float64(v.Sequences))
 
 // CanaryOutcome is the exact rank of a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Rank is the rank among all sequences of the space. Ties count against the canary.
-	Rank     *int64   `json:"enumerated_rank"`
-	Exposure *float64 `json:"enumerated_exposure"`
-	// LogPerplexity is the log-perplexity after the prefix, in nats.
-	LogPerplexity *float64 `json:"enumerated_log_perplexity"`
+	Rank          *int64   `json:"enumerated_rank" doc:"rank of the canary among all sequences of its space, 1 for the likeliest; ties count against it"`
+	Exposure      *float64 `json:"enumerated_exposure" doc:"exact exposure of the canary by enumeration, in bits (Carlini et al. 2019, section 4.2)"`
+	LogPerplexity *float64 `json:"enumerated_log_perplexity" doc:"log-perplexity of the canary after the prefix of enumeration, in nats"`
 }
 
 func (t *Tally) CanaryOutcome(sequences int64) CanaryOutcome {

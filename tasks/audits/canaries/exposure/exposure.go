@@ -99,11 +99,11 @@ var Audit = audits.Description{
 	Derive:  derive,
 	InJSON:  true,
 	Measures: audits.Within(func(v *Outcome) *Samples { return v.Samples },
-		audits.Measure{Name: "inserted_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Inserted.Mean })},
-		audits.Measure{Name: "inserted_exposure_p", Of: audits.Of(func(s *Samples) *float64 { return s.Inserted.P })},
-		audits.Measure{Name: "without_copies_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Without.Mean })},
-		audits.Measure{Name: "inserted_exposures_censored", Of: audits.Of(func(s *Samples) int { return s.Inserted.Censored })},
-		audits.Measure{Name: "without_copies_exposures_censored", Of: audits.Of(func(s *Samples) int { return s.Without.Censored })},
+		audits.Measure{Name: "inserted_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Inserted.Mean }), Doc: "mean exposure of inserted canaries, in bits; a lower bound if some are censored"},
+		audits.Measure{Name: "inserted_exposure_p", Of: audits.Of(func(s *Samples) *float64 { return s.Inserted.P }), Doc: "p-value of Mann and Whitney's test of equal exposures of inserted canaries and of those without copies"},
+		audits.Measure{Name: "without_copies_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Without.Mean }), Doc: "mean exposure of canaries held back or never inserted, in bits"},
+		audits.Measure{Name: "inserted_exposures_censored", Of: audits.Of(func(s *Samples) int { return s.Inserted.Censored }), Doc: "inserted canaries whose exposure is a lower bound"},
+		audits.Measure{Name: "without_copies_exposures_censored", Of: audits.Of(func(s *Samples) int { return s.Without.Censored }), Doc: "canaries without copies whose exposure is a lower bound"},
 	),
 }
 

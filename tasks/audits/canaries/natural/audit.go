@@ -27,13 +27,14 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 })
 
 var measures = []audits.Measure{
-	{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
-	{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences })},
+	{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain, Doc: "different natural secrets in the training text: card numbers, mail addresses and the like"},
+	{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences }), Doc: "places of natural secrets in the training text"},
 	{
 		Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1,
 		Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "natural secrets"},
+		Doc:   "highest exposure of a natural secret among others of its form, in bits",
 	},
-	{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
+	{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) }), Doc: "canaries that the original text contains by itself, so that their exposure does not measure insertions"},
 }
 
 type Fields struct {

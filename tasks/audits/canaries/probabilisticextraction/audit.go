@@ -28,11 +28,11 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 })
 
 var measures = slices.Concat(slices.Insert(extractable.Measures(), 1, audits.Measure{
-	Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
+	Name: "greedy_extractable", Doc: "inserted canaries that greedy decoding completes from their prefix", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
 	Header: "greedy", Scale: audits.Plain, Better: audits.Lower, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
-}), audits.Columns[Outcome]("probabilistic_", "queries", "chance", "temperature"), []audits.Measure{
-	{Name: "probabilistic_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
-}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
+}), audits.Columns[Outcome]("probabilistic_", "queries", "chance"), audits.Qualified(" of probabilistic extraction", audits.Columns[Outcome]("probabilistic_", "temperature")...), []audits.Measure{
+	{Name: "probabilistic_top_k", Doc: "likeliest tokens that probabilistic extraction samples from; empty: all", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
+}, audits.Lowest("probabilistic", audits.Measure{Doc: "rarest configuration in probabilistic_extractable"}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Probability that a sample of the model after a canary's prefix completes the canary.
@@ -125,10 +125,10 @@ func extractableByChance(queries int, chance, sequences float64) float64 {
 
 var extractable = audits.CountOf[Outcome]{
 	Measure: audits.Measure{
-		Name: "probabilistic_extractable", Header: "sampled (n, p)", Text: audits.Of((*Outcome).sampled),
+		Name: "probabilistic_extractable", Doc: "inserted canaries that n samples of the model after their prefix contain with probability p or more (Hayes et al. 2024)",
+		Header: "sampled (n, p)", Text: audits.Of((*Outcome).sampled),
 		Among: "probabilistic_of", Canary: "probabilistic_extractable", Curve: canaries.Memorized("sampled"),
 	},
-	Doc:      "Canaries extractable by the queries of audit.probabilistic_extraction with its chance.",
 	Counted:  func(v *Outcome) (count, total int) { return v.Extractable, v.Of },
 	ByChance: byChance,
 }
@@ -138,8 +138,8 @@ type Outcome struct {
 	Extractable int     `json:"extractable"`
 	Greedy      int     `json:"greedy"`
 	Of          int     `json:"of"`
-	Queries     int     `json:"queries"`
-	Chance      float64 `json:"chance"`
+	Queries     int     `json:"queries" doc:"n, the samples that probabilistic extraction allows"`
+	Chance      float64 `json:"chance" doc:"p, the probability with which n samples must contain a canary"`
 	models.Sampling
 	Lowest *audits.Configuration `json:"lowest"`
 	Curves []Curve               `json:"curves"`
@@ -199,15 +199,10 @@ func (v *Outcome) sampled() string {
 
 // CanaryOutcome is the outcome for a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// LogProbability is the natural logarithm of the probability that a sample after the prefix completes the
-	// canary; null if the probability is 0.
-	LogProbability *float64 `json:"probabilistic_log_probability"`
-	// Queries is the number of samples that contain it with the chance; null above 1.8e308. Extractable
-	// reports whether the audit makes at least that number of queries.
-	Queries     *float64 `json:"probabilistic_queries"`
-	Extractable *bool    `json:"probabilistic_extractable"`
-	// Greedy reports whether greedy decoding after the prefix completes the canary.
-	Greedy *bool `json:"greedy_extractable"`
+	LogProbability *float64 `json:"probabilistic_log_probability" doc:"natural logarithm of the probability that a sample after the prefix completes the canary; empty for probability 0"`
+	Queries        *float64 `json:"probabilistic_queries" doc:"samples of the model that contain the canary with the chance; empty above 1.8e308"`
+	Extractable    *bool    `json:"probabilistic_extractable" doc:"whether the samples of the audit contain the canary with the chance"`
+	Greedy         *bool    `json:"greedy_extractable" doc:"whether greedy decoding after the prefix completes the canary"`
 	// Prefixes are the outcomes for each length of the prefix.
 	Prefixes []After `json:"probabilistic_prefixes"`
 }

@@ -40,7 +40,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 })
 
 var measures = slices.Concat(memorized.Measures(), audits.Columns[Outcome]("", "references"),
-	audits.Lowest("random_sampling", audits.Measure{Header: "RS rarest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
+	audits.Lowest("random_sampling", audits.Measure{Header: "RS rarest (p_u, p_e)", Leading: true, Doc: "rarest configuration memorized by random sampling"}, func(v *Outcome) *audits.Configuration { return v.Lowest }))
 
 type Fields struct {
 	// Rank of each canary among random sequences.
@@ -140,8 +140,10 @@ func firstByChance(m, n, r int) float64 {
 }
 
 var memorized = audits.CountOf[Outcome]{
-	Measure: audits.Measure{Name: "random_sampling_memorized", Header: "RS memorized", Leading: true, Among: "random_sampling_of", Canary: "memorized", Curve: canaries.Memorized("random sampling")},
-	Doc:     "Canaries memorized by random sampling.",
+	Measure: audits.Measure{
+		Name: "random_sampling_memorized", Doc: "inserted canaries memorized by random sampling: likelier than each of the references", Header: "RS memorized", Leading: true,
+		Among: "random_sampling_of", Canary: "memorized", Curve: canaries.Memorized("random sampling"),
+	},
 	Counted: func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	References: func(s *audits.Setting) audits.Size {
 		f, _ := audits.FieldsOf[*Fields](s)
@@ -154,7 +156,7 @@ var memorized = audits.CountOf[Outcome]{
 type Outcome struct {
 	Memorized  int                   `json:"memorized"`
 	Of         int                   `json:"of"`
-	References int                   `json:"references"`
+	References int                   `json:"references" doc:"random sequences that random sampling ranks each canary among"`
 	Lowest     *audits.Configuration `json:"lowest"`
 }
 
@@ -162,16 +164,13 @@ func (v *Outcome) MaxExposure() float64 { return math.Log2(float64(v.References)
 
 // CanaryOutcome is the rank of a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Rank is the rank among the references. RankExact: counted, not estimated.
-	Rank          *int64   `json:"rank"`
-	RankExact     *bool    `json:"rank_exact"`
-	LogPerplexity *float64 `json:"log_perplexity"`
-	// Exposure is in bits. ExposureSE is its standard error if the rank was estimated. Censored: the rank is
-	// 1, so the exposure is a lower bound.
-	Exposure         *float64 `json:"exposure"`
-	ExposureSE       *float64 `json:"exposure_se"`
-	ExposureCensored *bool    `json:"exposure_censored"`
-	Memorized        *bool    `json:"memorized"`
+	Rank             *int64   `json:"rank" doc:"rank of the canary among the references, 1 for the likeliest"`
+	RankExact        *bool    `json:"rank_exact" doc:"whether the rank was counted, not estimated"`
+	LogPerplexity    *float64 `json:"log_perplexity" doc:"log-perplexity of the canary after the prefix of random sampling, in nats, sum over its words"`
+	Exposure         *float64 `json:"exposure" doc:"exposure of the canary by its rank among the references, in bits (Carlini et al. 2019, section 4)"`
+	ExposureSE       *float64 `json:"exposure_se" doc:"standard error of exposure if the rank was estimated, in bits"`
+	ExposureCensored *bool    `json:"exposure_censored" doc:"whether exposure is a lower bound, because the rank is 1"`
+	Memorized        *bool    `json:"memorized" doc:"whether random sampling finds the canary memorized: its rank is 1"`
 }
 
 func (r Rank) CanaryOutcome(references int) CanaryOutcome {

@@ -21,13 +21,13 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Pairs:    audits.TargetSecrets,
 	Measures: measures,
 	Canary: slices.Insert(audits.Members[CanaryOutcome](audits.Measure{Name: "search_extracted", Paired: true}), 3,
-		audits.Measure{Name: "search_best", Of: audits.Of((*CanaryOutcome).best)},
-		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*CanaryOutcome).logPerplexity)},
+		audits.Measure{Name: "search_best", Doc: "words of the likeliest sequence that the search found", Of: audits.Of((*CanaryOutcome).best)},
+		audits.Measure{Name: "search_log_perplexity", Doc: "log-perplexity of search_best, in nats", Of: audits.Of((*CanaryOutcome).logPerplexity)},
 	),
 })
 
 var measures = slices.Concat(extracted.Measures(),
-	audits.Lowest("search", audits.Measure{Header: "search rarest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }),
+	audits.Lowest("search", audits.Measure{Header: "search rarest", Doc: "rarest configuration extracted by the search"}, func(v *Outcome) *audits.Configuration { return v.Lowest }),
 	audits.Columns[Outcome]("search_", "searches", "expanded", "cut_by_expansions", "cut_by_memory"))
 
 type Fields struct {
@@ -109,22 +109,23 @@ func (f *Fields) States(s *audits.Setting) float64 {
 }
 
 var extracted = audits.CountOf[Outcome]{
-	Measure:  audits.Measure{Name: "search_extracted", Header: "search extracted", Among: "search_of", Canary: "search_extracted", Curve: canaries.Memorized("search")},
-	Doc:      "Canaries that are the most likely sequence after their prefix (audit.search).",
+	Measure: audits.Measure{
+		Name: "search_extracted", Doc: "inserted canaries that a shortest-path search finds likeliest of all sequences after their prefix (Carlini et al. 2019, section 8)", Header: "search extracted",
+		Among: "search_of", Canary: "search_extracted", Curve: canaries.Memorized("search"),
+	},
 	Counted:  func(v *Outcome) (count, total int) { return v.Extracted, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }),
 }
 
 // Outcome counts the canaries that are the most likely sequence after their prefix.
 type Outcome struct {
-	Extracted int                   `json:"extracted"`
-	Of        int                   `json:"of"`
-	Lowest    *audits.Configuration `json:"lowest"`
-	// Searches is the number of distinct prefixes, Expanded the number of their expanded nodes.
-	Searches        int `json:"searches"`
-	Expanded        int `json:"expanded"`
-	CutByExpansions int `json:"cut_by_expansions"`
-	CutByMemory     int `json:"cut_by_memory"`
+	Extracted       int                   `json:"extracted"`
+	Of              int                   `json:"of"`
+	Lowest          *audits.Configuration `json:"lowest"`
+	Searches        int                   `json:"searches" doc:"searches of the audit, one for each distinct prefix"`
+	Expanded        int                   `json:"expanded" doc:"nodes expanded by all searches"`
+	CutByExpansions int                   `json:"cut_by_expansions" doc:"searches cut at the limit of audit.search.expansions, whose likeliest sequence is uncertain"`
+	CutByMemory     int                   `json:"cut_by_memory" doc:"searches cut at the limit of audit.search.memory, whose likeliest sequence is uncertain"`
 }
 
 // count adds a search, unless an earlier canary shares it.
@@ -163,25 +164,20 @@ func (v *Outcome) Note(c *audits.Cell) string {
 
 // CanaryOutcome is the outcome of a canary's search. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Extracted reports whether the canary is the first of the results.
-	Extracted *bool `json:"search_extracted"`
-	// Rank is the rank among the results, or null. RankExact reports whether it is certainly the rank among
-	// all sequences.
-	Rank      *int64 `json:"search_rank"`
-	RankExact *bool  `json:"search_rank_exact"`
+	Extracted *bool  `json:"search_extracted" doc:"whether the canary is the likeliest sequence that the search found"`
+	Rank      *int64 `json:"search_rank" doc:"rank of the canary among the results of the search; empty if it is none of them"`
+	RankExact *bool  `json:"search_rank_exact" doc:"whether search_rank is certainly the rank among all sequences"`
 	// Results are the most likely sequences after the prefix that were found, the most likely first.
 	// The first Certain of them are certainly the most likely of all.
-	Results []Result `json:"search_results"`
-	Certain *int64   `json:"search_certain"`
-	// CanaryLogPerplexity is the log-perplexity after the same prefix, in nats.
-	CanaryLogPerplexity *float64 `json:"search_canary_log_perplexity"`
-	// Sequences is the number of sequences after the prefix, Ratio their number divided by Expanded.
-	Expanded   *int64   `json:"search_expanded"`
-	Iterations *int64   `json:"search_iterations"`
-	Sequences  *float64 `json:"search_sequences"`
-	Ratio      *float64 `json:"search_ratio"`
+	Results             []Result `json:"search_results"`
+	Certain             *int64   `json:"search_certain" doc:"results of the search that are certainly the likeliest of all"`
+	CanaryLogPerplexity *float64 `json:"search_canary_log_perplexity" doc:"log-perplexity of the canary after the prefix of the search, in nats"`
+	Expanded            *int64   `json:"search_expanded" doc:"nodes that the search of the canary expanded"`
+	Iterations          *int64   `json:"search_iterations" doc:"iterations of the search of the canary"`
+	Sequences           *float64 `json:"search_sequences" doc:"sequences that are possible after the prefix of the search"`
+	Ratio               *float64 `json:"search_ratio" doc:"search_sequences over search_expanded: the work that the search saves"`
 	// Complete reports that no limit cut the search.
-	Stop     *Stop `json:"search_stop"`
+	Stop     *Stop `json:"search_stop" doc:"cause of the end of the search: proved, iterations, expansions or memory"`
 	Complete *bool `json:"search_complete" column:"-"`
 }
 

@@ -30,9 +30,10 @@ var measures = []audits.Measure{
 	{
 		Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1,
 		Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "skew-normal fit"},
+		Doc:   "highest exposure of an inserted canary in bits, by a skew-normal distribution fitted to log-perplexities of references (Carlini et al. 2019, section 4.3)",
 	},
-	{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
-	{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).MinP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.MinP()) })},
+	{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) }), Doc: "fitted distributions, one for each distinct prefix"},
+	{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).MinP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.MinP()) }), Doc: "least p-value of the Kolmogorov-Smirnov tests of the fits on other references; a small one means that the distribution does not fit"},
 }
 
 type Fields struct {
@@ -202,16 +203,12 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 
 // CanaryOutcome is the fitted exposure of a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Exposure is in bits, with its standard error.
-	Exposure   *float64 `json:"fitted_exposure"`
-	ExposureSE *float64 `json:"fitted_exposure_se"`
-	// LogPerplexity is the log-perplexity after the prefix, in nats.
-	LogPerplexity *float64 `json:"fitted_log_perplexity"`
-	// References is the number of fitted references at or below the canary: with few, the exposure is
-	// extrapolated.
-	References *int64 `json:"fitted_references_at_or_below"`
+	Exposure      *float64 `json:"fitted_exposure" doc:"exposure of the canary by the fitted distribution, in bits"`
+	ExposureSE    *float64 `json:"fitted_exposure_se" doc:"standard error of fitted_exposure, in bits"`
+	LogPerplexity *float64 `json:"fitted_log_perplexity" doc:"log-perplexity of the canary after the prefix of the fit, in nats"`
+	References    *int64   `json:"fitted_references_at_or_below" doc:"fitted references at or below the canary's log-perplexity; with few, fitted_exposure is extrapolated"`
 	// P is Fit.Significance.
-	P *float64 `json:"fitted_ks_p"`
+	P *float64 `json:"fitted_ks_p" doc:"p-value of the Kolmogorov-Smirnov test of the fit that the canary has"`
 }
 
 func (e *Estimate) CanaryOutcome() CanaryOutcome {

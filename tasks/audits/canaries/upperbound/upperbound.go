@@ -24,25 +24,25 @@ var Audit = audits.Description{
 		return &Outcome{Report: *c.Privacy, atLeast: c.EpsilonAtLeast()}
 	},
 	Measures: []audits.Measure{
-		{Name: "noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.NoiseMultiplier })},
-		{Name: "delta", Of: audits.Of(func(v *Outcome) *float64 { return audits.NonZero(v.Delta) })},
-		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text)},
-		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.EpsilonProved) })},
+		{Name: "noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.NoiseMultiplier }), Doc: "noise of the training over its clip norm"},
+		{Name: "delta", Of: audits.Of(func(v *Outcome) *float64 { return audits.NonZero(v.Delta) }), Doc: "delta at which epsilon, epsilon_proved and epsilon_renyi hold"},
+		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text), Doc: "epsilon by the papers' convention, the noise relative to the clip norm, which may underestimate; tables print epsilon_proved, and this one in brackets if the two differ"},
+		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.EpsilonProved) }), Doc: "least epsilon that an accountant proves under the neighbouring relation"},
 		{Name: "epsilon_renyi", Of: audits.Of(func(v *Outcome) *float64 {
 			if v.AccountantProved == "" { // results from before the choice of the accountant
 				return nil
 			}
 			return numbers.Finite(v.EpsilonRenyi)
-		})},
-		{Name: "accountant_proved", Of: audits.Of(func(v *Outcome) privacy.Accountant { return v.AccountantProved })},
-		{Name: "epsilon_infinite", Of: audits.Of(func(v *Outcome) bool { return v.Infinite })},
-		{Name: "privacy_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
-		{Name: "sampling", Of: audits.Of(func(v *Outcome) privacy.Sampling { return v.Sampling })},
-		{Name: "neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring })},
-		{Name: "conversion", Of: audits.Of(func(v *Outcome) privacy.Conversion { return v.Conversion })},
-		{Name: "holds_against", Of: audits.Of(func(v *Outcome) string { return v.HoldsAgainst })},
-		{Name: "control", Of: audits.Of(func(v *Outcome) privacy.Control { return v.Control })},
-		{Name: "epsilon_underestimates", Of: audits.Of((*Outcome).underestimates)},
+		}), Doc: "epsilon that Rényi divergences prove"},
+		{Name: "accountant_proved", Of: audits.Of(func(v *Outcome) privacy.Accountant { return v.AccountantProved }), Doc: "accountant of epsilon_proved"},
+		{Name: "epsilon_infinite", Of: audits.Of(func(v *Outcome) bool { return v.Infinite }), Doc: "whether epsilon is infinite: no accountant proves a bound"},
+		{Name: "privacy_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit }), Doc: "unit of the proved privacy, such as user"},
+		{Name: "sampling", Of: audits.Of(func(v *Outcome) privacy.Sampling { return v.Sampling }), Doc: "sampling of cohorts that the accounting assumes"},
+		{Name: "neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring }), Doc: "neighbouring relation of epsilon_proved"},
+		{Name: "conversion", Of: audits.Of(func(v *Outcome) privacy.Conversion { return v.Conversion }), Doc: "conversion of Rényi divergences to epsilon"},
+		{Name: "holds_against", Of: audits.Of(func(v *Outcome) string { return v.HoldsAgainst }), Doc: "adversary against whom epsilon holds"},
+		{Name: "control", Of: audits.Of(func(v *Outcome) privacy.Control { return v.Control }), Doc: "deliberate fault of the training (audit.control); with one, no epsilon holds"},
+		{Name: "epsilon_underestimates", Of: audits.Of((*Outcome).underestimates), Doc: "whether the papers' convention underestimates epsilon; empty if it is proved"},
 	},
 }
 
