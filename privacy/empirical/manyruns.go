@@ -35,10 +35,10 @@ type Rule struct {
 // Rates are counts of a rule: it recognizes Right of Of trainings of its kind, and mistakes Wrong
 // of Others for such trainings.
 type Rates struct {
-	Right  int `json:"right"`
-	Of     int `json:"of"`
-	Wrong  int `json:"wrong"`
-	Others int `json:"others"`
+	Right  int `json:"right" doc:"proving trainings that the rule recognizes rightly, of many_runs_of"`
+	Of     int `json:"of" doc:"proving trainings on the side of the coin that the rule recognizes"`
+	Wrong  int `json:"wrong" doc:"proving trainings that the rule recognizes wrongly, of many_runs_others"`
+	Others int `json:"others" doc:"proving trainings on the other side of the coin"`
 }
 
 // Rates applies the rule.

@@ -36,16 +36,18 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures: slices.Concat([]audits.Measure{{
 		Name: "many_runs_epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
 		Header: "many-run epsilon >= (of)", Text: audits.Of((*Outcome).text), Scale: audits.Plain, Digits: 3,
+		Doc: "lower bound of epsilon by many trainings, each with the canary or without; in brackets the largest that they could have found",
 	}}, audits.Columns[Outcome]("many_runs_", "delta", "confidence", "neighbouring", "unit"), []audits.Measure{
-		{Name: "many_runs_trainings", Of: audits.Of(func(v *Outcome) int { return v.Runs })},
+		{Name: "many_runs_trainings", Of: audits.Of(func(v *Outcome) int { return v.Runs }), Doc: "trainings of the many-run audit"},
 	}, audits.Within(func(v *Outcome) *empirical.Rates { return &v.Rates }, audits.Columns[empirical.Rates]("many_runs_", "right", "of", "wrong", "others")...),
 		audits.Columns[Outcome]("many_runs_", "epsilon_largest"), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
-			audits.Measure{Name: "many_runs_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
+			audits.Measure{Name: "many_runs_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier }), Doc: "least noise multiplier that the trainings refute by the trade-off curve: they had less noise"},
 			audits.Measure{
 				Name: "many_runs_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return numbers.Finite(t.EpsilonLower) }),
 				Header: "many-run by trade-off curve (z <)", Text: audits.Of((*TradeOff).Text), Optional: true, Scale: audits.Plain, Digits: 3,
+				Doc: "epsilon proved of the least noise multiplier that the trainings refute; in brackets that multiplier (z <)",
 			},
-			audits.Measure{Name: "many_runs_p_value", Of: audits.Of(func(t *TradeOff) *float64 { return audits.When(t.Claimed, t.PValue) })},
+			audits.Measure{Name: "many_runs_p_value", Of: audits.Of(func(t *TradeOff) *float64 { return audits.When(t.Claimed, t.PValue) }), Doc: "bound on the probability of recognizing as many trainings under the claimed noise multiplier"},
 		)),
 	Canary: audits.Columns[Training]("many_runs_", "score", "included", "chooses"),
 })
@@ -152,12 +154,12 @@ type Outcome struct {
 	Rates empirical.Rates `json:"rates"`
 	// EpsilonLower holds at Delta with Confidence. EpsilonLargest is the bound if the rule had found all coins.
 	EpsilonLower   float64 `json:"epsilon_lower"`
-	EpsilonLargest float64 `json:"epsilon_largest"`
-	Delta          float64 `json:"delta"`
-	Confidence     float64 `json:"confidence"`
+	EpsilonLargest float64 `json:"epsilon_largest" doc:"many-run bound if all trainings had been recognized"`
+	Delta          float64 `json:"delta" doc:"delta at which the many-run bounds hold"`
+	Confidence     float64 `json:"confidence" doc:"confidence of the many-run bounds, from 0 to 1"`
 
-	Neighbouring privacy.Neighbouring `json:"neighbouring"`
-	Unit         string               `json:"unit"`
+	Neighbouring privacy.Neighbouring `json:"neighbouring" doc:"neighbouring relation of the many-run bounds"`
+	Unit         string               `json:"unit" doc:"unit of the privacy that many runs bound, such as user"`
 	Score        string               `json:"score"`
 	TradeOff     *TradeOff            `json:"trade_off,omitempty"`
 	Trainings    []Training           `json:"trainings,omitempty"`
@@ -175,11 +177,9 @@ type TradeOff struct {
 
 // Training is one of the trainings.
 type Training struct {
-	// Score is higher if the training seems to have learned the canary.
-	Score    float64 `json:"score"`
-	Included bool    `json:"included"`
-	// Chooses reports whether the training is used to choose the rules, not for the proof.
-	Chooses bool `json:"chooses,omitempty"`
+	Score    float64 `json:"score" doc:"score of the training, higher if it seems to have learned the canary"`
+	Included bool    `json:"included" doc:"coin of the training: whether it had the canary"`
+	Chooses  bool    `json:"chooses,omitempty" doc:"whether the training chooses the rules instead of proving the bound"`
 }
 
 // own returns each training's canary, with the training's own words.

@@ -35,13 +35,16 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures: slices.Concat(audits.Within((*Outcome).measured,
 		audits.Columns[Outcome]("membership_", "members", "sharers", "held_out", "references")...,
 	), audits.Within(members(Loss),
-		audits.Measure{Name: "membership_auc", Of: auc, Header: "member AUC %", Scale: audits.Percent, Digits: 1, Better: audits.Lower},
-		audits.Measure{Name: "membership_tpr_1", Of: truePositives(0), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1},
-		audits.Measure{Name: "membership_tpr_01", Of: truePositives(1)},
+		audits.Measure{
+			Name: "membership_auc", Doc: "AUC of the attack by the loss: the probability that the model predicts the text of a member better than that of a held-out user; 50% by chance", Of: auc,
+			Header: "member AUC %", Scale: audits.Percent, Digits: 1, Better: audits.Lower,
+		},
+		audits.Measure{Name: "membership_tpr_1", Of: truePositives(0), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1, Doc: "true positive rate of the attack by the loss at a false positive rate of 1%"},
+		audits.Measure{Name: "membership_tpr_01", Of: truePositives(1), Doc: "true positive rate of the attack by the loss at a false positive rate of 0.1%"},
 	), audits.Within(func(v *Outcome) *Group { return v.of(Loss).Sharers },
-		audits.Measure{Name: "membership_sharers_auc", Of: auc},
+		audits.Measure{Name: "membership_sharers_auc", Of: auc, Doc: "AUC of the attack by the loss for users with canaries, in place of members"},
 	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline), audits.Within(func(v *Outcome) *Group { return v.blind().Members },
-		audits.Measure{Name: "membership_blind_auc", Of: auc, Header: "blind AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
+		audits.Measure{Name: "membership_blind_auc", Of: auc, Header: "blind AUC %", Optional: true, Scale: audits.Percent, Digits: 1, Doc: "AUC of a classifier that sees the texts and no model; an attack with no larger AUC shows nothing about the model"},
 	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus), area("curvature", Curvature), area("recall", ReCaLL), area("neighbours", Neighbour),
 		[]audits.Measure{{Of: audits.Of((*Outcome).bestAUC), Scale: audits.Percent, Drawn: "member AUC of the best attack, %", Level: 50}}),
 	MemberRows: audits.From((*Outcome).rows),
@@ -60,7 +63,7 @@ func members(a Attack) func(*Outcome) *Group {
 
 // area returns the measures of an attack's area.
 func area(name string, a Attack) []audits.Measure {
-	return audits.Within(members(a), audits.Measure{Name: "membership_" + name + "_auc", Of: auc})
+	return audits.Within(members(a), audits.Measure{Name: "membership_" + name + "_auc", Doc: "AUC of the membership attack by " + a.Title() + ", 50% by chance", Of: auc})
 }
 
 // byReferences returns the measures of an attack by all reference models, and by those without a user.
@@ -74,9 +77,12 @@ func byReferences(name string, online, offline Attack) []audits.Measure {
 		})
 	}
 	return append(audits.Within(members(online),
-		audits.Measure{Name: "membership_" + name + "_auc", Of: auc, Header: online.Title() + " AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
-		audits.Measure{Name: "membership_" + name + "_tpr_1", Of: found(0)},
-		audits.Measure{Name: "membership_" + name + "_tpr_01", Of: found(1)},
+		audits.Measure{
+			Name: "membership_" + name + "_auc", Doc: "AUC of the membership attack " + online.Title() + " by reference models, 50% by chance", Of: auc,
+			Header: online.Title() + " AUC %", Optional: true, Scale: audits.Percent, Digits: 1,
+		},
+		audits.Measure{Name: "membership_" + name + "_tpr_1", Doc: "true positive rate of " + online.Title() + " at a false positive rate of 1%", Of: found(0)},
+		audits.Measure{Name: "membership_" + name + "_tpr_01", Doc: "true positive rate of " + online.Title() + " at a false positive rate of 0.1%", Of: found(1)},
 	), area(name+"_offline", offline)...)
 }
 
@@ -207,15 +213,14 @@ func (f *Fields) States(s *audits.Setting) float64 {
 }
 
 type Outcome struct {
-	// Members trained and have no canary, Sharers have one, HeldOut never trained. LeftOut cannot be scored:
-	// canaries replaced all examples, or images have no labels.
-	Members int `json:"members"`
-	Sharers int `json:"sharers"`
-	HeldOut int `json:"held_out"`
+	// LeftOut users cannot be scored: canaries replaced all examples, or images have no labels.
+	Members int `json:"members" doc:"training users without canaries, whose membership is attacked"`
+	Sharers int `json:"sharers" doc:"training users with canaries, who are no members of the other columns"`
+	HeldOut int `json:"held_out" doc:"held-out users whom members are compared with"`
 	LeftOut int `json:"left_out,omitempty"`
 	// Alike reports whether the model gives the texts of all users the same mean loss.
 	Alike      bool `json:"alike,omitempty"`
-	References int  `json:"references,omitempty"`
+	References int  `json:"references,omitempty" doc:"reference models of LiRA and RMIA"`
 	// Only ReCaLL excludes PrefixUsers. NeighbourTexts is the number of neighbours of each example.
 	PrefixUsers    int             `json:"prefix_users,omitempty"`
 	NeighbourTexts int             `json:"neighbour_texts,omitempty"`

@@ -37,11 +37,13 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures: slices.Concat([]audits.Measure{{
 		Name: "epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
 		Header: "one-run epsilon >= (of)", Text: audits.Of((*Outcome).text), Scale: audits.Plain, Digits: 3,
+		Doc: "lower bound of epsilon by coins and guesses in one training (Steinke et al. 2023); in brackets the largest that the audit could have found",
 	}}, audits.Columns[Outcome]("one_run_", "delta", "confidence", "neighbouring", "unit", "canaries", "k_plus", "k_minus", "correct", "epsilon_largest"), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
-		audits.Measure{Name: "one_run_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
+		audits.Measure{Name: "one_run_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier }), Doc: "least noise multiplier that the guesses refute by the trade-off curve: the training had less noise (Mahloujifar et al. 2024)"},
 		audits.Measure{
 			Name: "one_run_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return numbers.Finite(t.EpsilonLower) }),
 			Header: "by trade-off curve (z <)", Text: audits.Of((*TradeOff).Text), Optional: true, Scale: audits.Plain, Digits: 3,
+			Doc: "epsilon proved of the least noise multiplier that the guesses refute; in brackets that multiplier (z <)",
 		},
 	), audits.Within(func(v *Outcome) *TradeOff {
 		if v.TradeOff == nil || !v.TradeOff.Claimed {
@@ -49,31 +51,32 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		}
 		return v.TradeOff
 	},
-		audits.Measure{Name: "one_run_p_value", Of: audits.Of(func(t *TradeOff) float64 { return t.PValue })},
-		audits.Measure{Name: "one_run_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.Refuted }), Header: "refutes z", Optional: true, Place: 2, Scale: audits.Percent},
-		audits.Measure{Name: "one_run_epsilon_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.EpsilonRefuted }), Header: "refutes epsilon", Optional: true, Place: 1, Scale: audits.Percent},
+		audits.Measure{Name: "one_run_p_value", Of: audits.Of(func(t *TradeOff) float64 { return t.PValue }), Doc: "bound on the probability of guesses at least as good under the claimed noise multiplier"},
+		audits.Measure{Name: "one_run_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.Refuted }), Header: "refutes z", Optional: true, Place: 2, Scale: audits.Percent, Doc: "whether the guesses refute z, the claimed noise multiplier"},
+		audits.Measure{Name: "one_run_epsilon_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.EpsilonRefuted }), Header: "refutes epsilon", Optional: true, Place: 1, Scale: audits.Percent, Doc: "whether epsilon_lower is above the epsilon proved of the claim"},
 	), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
-		audits.Measure{Name: "one_run_trade_off_epsilon_largest", Of: audits.Of(func(t *TradeOff) *float64 {
+		audits.Measure{Name: "one_run_trade_off_epsilon_largest", Doc: "one-run bound by the trade-off curve if all guesses were right", Of: audits.Of(func(t *TradeOff) *float64 {
 			if !t.Independent { // not computed
 				return nil
 			}
 			return numbers.Finite(t.EpsilonLargest)
 		})},
-		audits.Measure{Name: "one_run_independent", Of: audits.Of(func(t *TradeOff) bool { return t.Independent })},
+		audits.Measure{Name: "one_run_independent", Of: audits.Of(func(t *TradeOff) bool { return t.Independent }), Doc: "whether the bound by the trade-off curve assumes canaries that do not hide each other"},
 	), audits.Within(func(v *Outcome) *empirical.GaussianEstimate { return v.Estimate },
 		audits.Measure{
 			Name: "one_run_estimate", Of: audits.Of(func(e *empirical.GaussianEstimate) float64 { return e.Epsilon }),
 			Header: "estimate", Text: audits.Of(func(e *empirical.GaussianEstimate) string { return EstimateText(e.Epsilon, e.StandardError) }), Optional: true, Scale: audits.Plain, Digits: 3,
+			Doc: "estimate of epsilon, with its standard error, if the scores of the canaries are normal; no bound",
 		},
-		audits.Measure{Name: "one_run_estimate_se", Of: audits.Of(func(e *empirical.GaussianEstimate) float64 { return e.StandardError })},
+		audits.Measure{Name: "one_run_estimate_se", Of: audits.Of(func(e *empirical.GaussianEstimate) float64 { return e.StandardError }), Doc: "standard error of one_run_estimate"},
 	), audits.Within((*Outcome).weakest,
-		audits.Measure{Name: "one_run_ceiling", Of: audits.Of(func(c *Ceiling) float64 { return c.EpsilonLower })},
-		audits.Measure{Name: "one_run_trade_off_ceiling", Of: audits.Of((*Ceiling).tradeOff)},
+		audits.Measure{Name: "one_run_ceiling", Of: audits.Of(func(c *Ceiling) float64 { return c.EpsilonLower }), Doc: "about the largest one-run bound of a training as private as claimed, for an attacker who sees only the score"},
+		audits.Measure{Name: "one_run_trade_off_ceiling", Of: audits.Of((*Ceiling).tradeOff), Doc: "one_run_ceiling by the trade-off curve"},
 	)),
 	Canary: []audits.Measure{
-		{Name: "one_run_score", Of: audits.Of(func(u *Unit) float64 { return u.Score })},
-		{Name: "one_run_included", Of: audits.Of(func(u *Unit) bool { return u.Included })},
-		{Name: "one_run_guess", Of: audits.Of(func(u *Unit) *empirical.Answer { return &u.Guess })},
+		{Name: "one_run_score", Of: audits.Of(func(u *Unit) float64 { return u.Score }), Doc: "score of the one-run canary, higher if the training made it likelier"},
+		{Name: "one_run_included", Of: audits.Of(func(u *Unit) bool { return u.Included }), Doc: "coin of the one-run canary: whether it was in the training data"},
+		{Name: "one_run_guess", Of: audits.Of(func(u *Unit) *empirical.Answer { return &u.Guess }), Doc: "guess about the coin: in, out or abstained"},
 	},
 })
 
@@ -419,24 +422,24 @@ func SearchWork(t *audits.Training) float64 {
 
 // Outcome is a lower bound on epsilon and its evidence.
 type Outcome struct {
-	// Canaries is the number of coins, m in the paper, Included the number of heads.
-	Canaries int `json:"canaries"`
+	// Canaries is m in the paper, Included the number of heads.
+	Canaries int `json:"canaries" doc:"canaries of the one-run audit, each with a coin"`
 	Included int `json:"included"`
 	// Correct is the number of right guesses among KPlus "in" and KMinus "out".
-	KPlus   int `json:"k_plus"`
-	KMinus  int `json:"k_minus"`
-	Correct int `json:"correct"`
+	KPlus   int `json:"k_plus" doc:"one-run guesses that a canary was in the training data"`
+	KMinus  int `json:"k_minus" doc:"one-run guesses that a canary was not in the training data"`
+	Correct int `json:"correct" doc:"right one-run guesses"`
 	// EpsilonLower holds at Delta with Confidence.
 	EpsilonLower float64 `json:"epsilon_lower"`
-	Delta        float64 `json:"delta"`
-	Confidence   float64 `json:"confidence"`
+	Delta        float64 `json:"delta" doc:"delta at which the one-run bounds hold"`
+	Confidence   float64 `json:"confidence" doc:"confidence of the one-run bounds, from 0 to 1"`
 	// EpsilonLargest is the bound if all these guesses were right, EpsilonLargestCanaries if all coins were
 	// guessed correctly: the audit cannot distinguish larger epsilons.
-	EpsilonLargest         float64 `json:"epsilon_largest"`
+	EpsilonLargest         float64 `json:"epsilon_largest" doc:"one-run bound if all guesses were right"`
 	EpsilonLargestCanaries float64 `json:"epsilon_largest_canaries"`
 
-	Neighbouring privacy.Neighbouring `json:"neighbouring"`
-	Unit         string               `json:"unit"`
+	Neighbouring privacy.Neighbouring `json:"neighbouring" doc:"neighbouring relation of the one-run bounds"`
+	Unit         string               `json:"unit" doc:"unit of the privacy that one run bounds, such as user"`
 	Score        string               `json:"score"`
 	// Choices is the number of tried pairs of KPlus and KMinus, each with its share of 1 - Confidence; 0 for
 	// one pair.

@@ -35,12 +35,12 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Client) },
 	Measures: slices.Concat(
-		estimated("epsilon_estimate_final", "estimated epsilon, final", final),
-		estimated("epsilon_estimate_all_iterates", "estimated epsilon, all rounds", allIterates),
+		audits.Qualified(" by the cosines of canary clients with the final model", estimated("epsilon_estimate_final", "estimated epsilon, final", final)...),
+		audits.Qualified(" by the largest cosines of canary clients with the updates of all rounds", estimated("epsilon_estimate_all_iterates", "estimated epsilon, all rounds", allIterates)...),
 		audits.Columns[Outcome]("one_shot_", "delta", "neighbouring", "unit", "canaries", "unseen", "dimension"),
-		cosines("one_shot_final", final, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
-		cosines("one_shot_largest", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
-		cosines("one_shot_unseen", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Unseen }),
+		cosines("one_shot_final", "cosines of canary clients with the change of the model", final, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
+		cosines("one_shot_largest", "largest cosines of canary clients over rounds", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
+		cosines("one_shot_unseen", "largest cosines of unseen directions over rounds", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Unseen }),
 	),
 	Canary: audits.Columns[Client]("one_shot_", "seen", "final_cosine", "largest_cosine"),
 })
@@ -51,17 +51,17 @@ func allIterates(v *Outcome) *empirical.Estimate { return v.AllIterates }
 func estimated(name, header string, of func(*Outcome) *empirical.Estimate) []audits.Measure {
 	return audits.Within(of,
 		audits.Measure{
-			Name: name, Of: audits.Of(func(e *empirical.Estimate) float64 { return e.Epsilon }),
+			Name: name, Doc: "estimate of epsilon with its standard error, no bound (Andrew et al. 2024),", Of: audits.Of(func(e *empirical.Estimate) float64 { return e.Epsilon }),
 			Header: header, Text: audits.Of(func(e *empirical.Estimate) string { return onerun.EstimateText(e.Epsilon, e.StandardError) }), Optional: true, Scale: audits.Plain, Digits: 2,
 		},
-		audits.Measure{Name: name + "_se", Of: audits.Of(func(e *empirical.Estimate) float64 { return e.StandardError })},
+		audits.Measure{Name: name + "_se", Doc: "standard error of the estimate of epsilon", Of: audits.Of(func(e *empirical.Estimate) float64 { return e.StandardError })},
 	)
 }
 
-func cosines(name string, of func(*Outcome) *empirical.Estimate, some func(*empirical.Estimate) *empirical.Normal) []audits.Measure {
+func cosines(name, doc string, of func(*Outcome) *empirical.Estimate, some func(*empirical.Estimate) *empirical.Normal) []audits.Measure {
 	return audits.Within(of,
-		audits.Measure{Name: name + "_mean", Of: audits.Of(func(e *empirical.Estimate) float64 { return some(e).Mean })},
-		audits.Measure{Name: name + "_deviation", Of: audits.Of(func(e *empirical.Estimate) float64 { return some(e).Deviation })},
+		audits.Measure{Name: name + "_mean", Doc: "mean of the " + doc, Of: audits.Of(func(e *empirical.Estimate) float64 { return some(e).Mean })},
+		audits.Measure{Name: name + "_deviation", Doc: "standard deviation of the " + doc, Of: audits.Of(func(e *empirical.Estimate) float64 { return some(e).Deviation })},
 	)
 }
 
@@ -245,14 +245,12 @@ func neighbouring(t *audits.Training) privacy.Neighbouring {
 
 // Outcome holds one or two estimates of epsilon, and their evidence.
 type Outcome struct {
-	// Canaries is the number of clients of the training, Unseen the number of other directions.
-	Canaries int `json:"canaries"`
-	Unseen   int `json:"unseen,omitempty"`
-	// Dimension is the number of trained parameters.
-	Dimension    int                  `json:"dimension"`
-	Delta        float64              `json:"delta"`
-	Neighbouring privacy.Neighbouring `json:"neighbouring"`
-	Unit         string               `json:"unit"`
+	Canaries     int                  `json:"canaries" doc:"canary clients that took part"`
+	Unseen       int                  `json:"unseen,omitempty" doc:"random directions that no client sent, for comparison"`
+	Dimension    int                  `json:"dimension" doc:"trained parameters, the dimension of the canaries' directions"`
+	Delta        float64              `json:"delta" doc:"delta of the one-shot estimates"`
+	Neighbouring privacy.Neighbouring `json:"neighbouring" doc:"neighbouring relation of the one-shot estimates"`
+	Unit         string               `json:"unit" doc:"unit of the privacy that one shot estimates, such as user"`
 	// Reported reports whether an external training sent the canaries and reported the cosines.
 	Reported bool `json:"told,omitempty"`
 	// Final is the estimate from the change of the model, AllIterates from the noised mean updates of all
@@ -265,12 +263,9 @@ type Outcome struct {
 
 // Client is a canary of the audit.
 type Client struct {
-	// Seen canaries took part as clients.
-	Seen bool `json:"seen"`
-	// FinalCosine is the cosine with the change of the model, LargestCosine the largest with the updates of
-	// all rounds.
-	FinalCosine   *float64 `json:"final_cosine,omitempty"`
-	LargestCosine *float64 `json:"largest_cosine,omitempty"`
+	Seen          bool     `json:"seen" doc:"whether the canary client took part"`
+	FinalCosine   *float64 `json:"final_cosine,omitempty" doc:"cosine of the canary's direction and the change of the model"`
+	LargestCosine *float64 `json:"largest_cosine,omitempty" doc:"largest cosine of the canary's direction and the updates of all rounds"`
 }
 
 func (v *Outcome) own() []audits.OwnCanary {
