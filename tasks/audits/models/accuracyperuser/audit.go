@@ -29,11 +29,11 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Pairs:      audits.EverySecret,
 	Changes:    func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
 	Measures: slices.Concat(
-		audits.Within(func(v *Outcome) *Users { return cmp.Or(v.Model, v.Prepared) }, audits.Measure{Header: "users' accuracy %", Text: audits.Of(func(u *Users) string {
+		audits.Within(func(v *Outcome) *Users { return cmp.Or(v.Model, v.Prepared) }, audits.Measure{Header: "users' accuracy %", Doc: "accuracy of users, the 25th, 50th and 75th percentile, by the model or, if it predicts nothing, by the prepared classifier", Text: audits.Of(func(u *Users) string {
 			return fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])
 		})}),
-		audits.Within(func(v *Outcome) *Users { return v.Model }, measures("users")...),
-		audits.Within(func(v *Outcome) *Users { return v.Prepared }, measures("prepared_users")...),
+		audits.Within(func(v *Outcome) *Users { return v.Model }, audits.Qualified(" by the model", measures("users")...)...),
+		audits.Within(func(v *Outcome) *Users { return v.Prepared }, audits.Qualified(" by the prepared classifier", measures("prepared_users")...)...),
 	),
 })
 
@@ -100,13 +100,13 @@ var percents = [...]int{5, 25, 50, 75, 95}
 
 func measures(name string) []audits.Measure {
 	list := []audits.Measure{
-		{Name: name + "_measured", Of: audits.Of(func(u *Users) int { return u.Users })},
-		{Name: name + "_accuracy_mean", Of: audits.Of(func(u *Users) float64 { return u.Mean })},
+		{Name: name + "_measured", Doc: "users whose accuracy is measured", Of: audits.Of(func(u *Users) int { return u.Users })},
+		{Name: name + "_accuracy_mean", Doc: "mean of the users' accuracies", Of: audits.Of(func(u *Users) float64 { return u.Mean })},
 	}
 	for i, percent := range percents {
-		list = append(list, audits.Measure{Name: fmt.Sprintf("%s_accuracy_p%d", name, percent), Of: audits.Of(func(u *Users) float64 { return u.Percentiles[i] })})
+		list = append(list, audits.Measure{Name: fmt.Sprintf("%s_accuracy_p%d", name, percent), Doc: fmt.Sprintf("percentile %d of the users' accuracies", percent), Of: audits.Of(func(u *Users) float64 { return u.Percentiles[i] })})
 	}
-	return append(list, audits.Measure{Name: name + "_accuracy_histogram", Of: audits.Of((*Users).counts)})
+	return append(list, audits.Measure{Name: name + "_accuracy_histogram", Doc: "users in each of twenty bins of accuracy, 5% wide,", Of: audits.Of((*Users).counts)})
 }
 
 // Outcome is the accuracy of models for the users.

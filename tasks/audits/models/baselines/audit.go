@@ -20,9 +20,9 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	AtEnd:  true,
 	Pairs:  audits.EverySecret,
 	Measures: slices.Concat(
-		baseline("chance", "chance", func(v *Outcome) *Utility { return &v.Chance }, "recall_at_1", "recall_at_5", "mean_absolute_error", "mean_average_precision"),
-		baseline("constant", "constant", func(v *Outcome) *Utility { return v.Constant }, "recall_at_1", "recall_at_5", "mean_absolute_error"),
-		baseline("neighbours", "10-NN", (*Outcome).neighbours, "recall_at_1", "mean_absolute_error", "mean_average_precision"),
+		baseline("chance", "chance", "random guesses", func(v *Outcome) *Utility { return &v.Chance }, "recall_at_1", "recall_at_5", "mean_absolute_error", "mean_average_precision"),
+		baseline("constant", "constant", "the constant answer that fits the training part best", func(v *Outcome) *Utility { return v.Constant }, "recall_at_1", "recall_at_5", "mean_absolute_error"),
+		baseline("neighbours", "10-NN", "the 10 nearest training examples", (*Outcome).neighbours, "recall_at_1", "mean_absolute_error", "mean_average_precision"),
 	),
 })
 
@@ -59,9 +59,9 @@ func paramsOf(s *audits.Setting) Params {
 }
 
 // baseline returns a column of tables, and the metrics of one baseline.
-func baseline(name, header string, find func(*Outcome) *Utility, has ...string) []audits.Measure {
-	shown := audits.Measure{Header: header, Of: audits.Of((*Utility).String), Optional: name != "chance"}
-	return audits.Within(find, append([]audits.Measure{shown}, audits.Columns[Utility](name+"_", has...)...)...)
+func baseline(name, header, by string, find func(*Outcome) *Utility, has ...string) []audits.Measure {
+	shown := audits.Measure{Header: header, Doc: "accuracy and top-5 in %, mean absolute error, or mean average precision", Of: audits.Of((*Utility).String), Optional: name != "chance"}
+	return audits.Within(find, audits.Qualified(", of "+by+" in place of the model", append([]audits.Measure{shown}, audits.Columns[Utility](name+"_", has...)...)...)...)
 }
 
 type Outcome struct {
@@ -80,12 +80,12 @@ type Outcome struct {
 // Utility has the numbers that a model's utility would have.
 type Utility struct {
 	// RecallAt1, the accuracy, and RecallAt5 are shares of words or of classes.
-	RecallAt1 *float64 `json:"recall_at_1,omitempty"`
-	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
+	RecallAt1 *float64 `json:"recall_at_1,omitempty" doc:"accuracy: share of words or labels"`
+	RecallAt5 *float64 `json:"recall_at_5,omitempty" doc:"top-5 accuracy"`
 	// MeanAbsoluteError is the error of scores, in points of their scale.
-	MeanAbsoluteError *float64 `json:"mean_absolute_error,omitempty"`
+	MeanAbsoluteError *float64 `json:"mean_absolute_error,omitempty" doc:"mean absolute error of scores"`
 	// MeanAveragePrecision is the precision of tags, in (0, 1].
-	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
+	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty" doc:"mean average precision of tags"`
 }
 
 // Nearest is the utility of the mean of the K nearest of Among training examples, for Asked test examples.

@@ -28,15 +28,15 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 var measures = slices.Concat(audits.Columns[Outcome]("generated_", "images", "intensity", "real_intensity"), []audits.Measure{
 	{
-		Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Interval { return v.Inverted.Interval() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
+		Name: "generated_inverted", Doc: "share of generated images that are nearer in mean intensity to inverted real images than to real ones", Of: audits.Of(func(v *Outcome) *audits.Interval { return v.Inverted.Interval() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
 		Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent"},
 	},
-	{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share })},
-	{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Outcome) float64 { return v.InvertedByMeans.Share })},
+	{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share }), Doc: "generated_inverted of real images"},
+	{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Outcome) float64 { return v.InvertedByMeans.Share }), Doc: "share of generated images nearer to the inverted mean image than to the mean image, over all values"},
 }, audits.Within(func(v *Outcome) *Judgement { return v.Classifier },
-	audits.Measure{Name: "generated_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.Score }), Curve: &audits.Curve{}},
-	audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore })},
-	audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1, Curve: &audits.Curve{}},
+	audits.Measure{Name: "generated_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.Score }), Curve: &audits.Curve{}, Doc: "classifier score of generated images by the prepared classifier: higher for sure and diverse classes"},
+	audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore }), Doc: "generated_classifier_score of real images"},
+	audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1, Curve: &audits.Curve{}, Doc: "distance of generated from real images by Frechet, in the logits of the prepared classifier"},
 ))
 
 type Fields struct {
@@ -109,11 +109,11 @@ var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 // Outcome describes the generated images of a model.
 type Outcome struct {
 	// Images is the number of generated images, compared with Real ones of the test part.
-	Images int `json:"images"`
+	Images int `json:"images" doc:"generated images"`
 	Real   int `json:"real"`
 	// Intensity is the mean value of the generated images, RealIntensity of the real ones, 0 to 255.
-	Intensity     float64 `json:"intensity"`
-	RealIntensity float64 `json:"real_intensity"`
+	Intensity     float64 `json:"intensity" doc:"mean value of generated images, 0 to 255"`
+	RealIntensity float64 `json:"real_intensity" doc:"mean value of real images, 0 to 255"`
 	// Inverted is the share of generated images nearer in mean intensity to inverted real images than to real
 	// ones; RealInverted is that of real images.
 	Inverted     audits.Share `json:"inverted"`

@@ -27,32 +27,35 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures:    measures,
 })
 
-var measures = slices.Concat(audits.Columns[Outcome]("", "samples"), audits.Columns[Outcome]("samples_", "temperature"), []audits.Measure{
-	{Name: "samples_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
+var measures = slices.Concat(audits.Columns[Outcome]("", "samples"), audits.Qualified(" of audit.samples", audits.Columns[Outcome]("samples_", "temperature")...), []audits.Measure{
+	{Name: "samples_top_k", Doc: "likeliest tokens that audit.samples draws from; empty: all", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 }, audits.Within(func(v *Outcome) *Unknown { return v.Unknown },
 	audits.Measure{
 		Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return new(u.first()).Interval() }),
 		Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
+		Doc: "share of words out of vocabulary among first words of samples; a star marks a significantly larger share than among other words",
 	},
 	audits.Measure{Of: audits.Of((*Unknown).atFirst), Scale: audits.Percent, Curve: share("first words out of vocabulary", "samples_first_unknown_percent")},
-	audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
-	audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
+	audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability }), Doc: "probability of a first word out of vocabulary, by the model at temperature 1"},
+	audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P }), Doc: "p-value of McNemar's test that first words are more often out of vocabulary than others"},
 	audits.Measure{
 		Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return u.All.Interval() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2,
 		Curve: share("all out of vocabulary", "samples_unknown_percent"),
+		Doc:   "share of words out of vocabulary among all words of samples",
 	},
 ), audits.Within(func(v *Outcome) *Spaces { return v.Spaces },
 	audits.Measure{
-		Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Interval { return s.Samples.Interval() }), Scale: audits.Percent,
+		Name: "samples_with_space", Doc: "share of samples of a model of bytes that contain a space", Of: audits.Of(func(s *Spaces) *audits.Interval { return s.Samples.Interval() }), Scale: audits.Percent,
 		Curve: share("samples with a space", "samples_with_space_percent"),
 	},
 	audits.Measure{
 		Name: "samples_top_with_space", Of: audits.Of(func(s *Spaces) int { return s.Top }),
 		Header: "with space", Text: audits.Of(func(s *Spaces) string { return fmt.Sprintf("%d/%d", s.Top, s.Of) }), Scale: audits.Plain,
+		Doc: "most probable words of a model of bytes that contain a space",
 	},
-	audits.Measure{Name: "samples_top", Of: audits.Of(func(s *Spaces) int { return s.Of })},
+	audits.Measure{Name: "samples_top", Of: audits.Of(func(s *Spaces) int { return s.Of }), Doc: "most probable words that samples_top_with_space counts among"},
 ), audits.Within(func(v *Outcome) *Searched { return v.Search },
-	audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
+	audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain }), Doc: "listed words that are proved to be the most probable"},
 ))
 
 type Fields struct {
@@ -206,7 +209,7 @@ func share(name, metric string) *audits.Curve {
 type Outcome struct {
 	// Samples is the number of samples, Cut the number that did not end within Length. Distinct is the number
 	// of different ones among those that ended and consist of at least one word and only of words.
-	Samples  int `json:"samples"`
+	Samples  int `json:"samples" doc:"samples drawn from the model"`
 	Cut      int `json:"cut"`
 	Distinct int `json:"distinct"`
 	Length   int `json:"length"`

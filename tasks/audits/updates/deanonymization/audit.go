@@ -33,26 +33,27 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	UserRows:    audits.From((*Outcome).userRows),
 	Measures: slices.Concat(
 		audits.Within((*Outcome).Best,
-			audits.Measure{Name: "deanonymization_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "named by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() })},
-			audits.Measure{Name: "deanonymization_users", Of: audits.Of(func(o *AttackOutcome) int { return o.Users })},
+			audits.Measure{Name: "deanonymization_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "named by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() }), Doc: "attack with the highest average precision, of which the other columns are"},
+			audits.Measure{Name: "deanonymization_users", Of: audits.Of(func(o *AttackOutcome) int { return o.Users }), Doc: "users whom the attack can name and who have scored updates"},
 		),
-		[]audits.Measure{{Name: "deanonymization_updates", Of: audits.Of((*Outcome).named)}},
+		[]audits.Measure{{Name: "deanonymization_updates", Of: audits.Of((*Outcome).named), Doc: "scored anonymous updates"}},
 		audits.Within((*Outcome).Best,
 			audits.Measure{
 				Name: "deanonymization_ap", Of: audits.Of(func(o *AttackOutcome) audits.Interval { return audits.NewInterval(o.AP, o.APInterval) }),
 				Header: "named AP % (x chance)", Text: audits.Of((*AttackOutcome).times), Scale: audits.Percent, Digits: 1,
+				Doc: "average precision with which the best attack finds the updates of a user's anonymous device, mean over users; in brackets its ratio to chance (Orekondy et al. 2018)",
 			},
-			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Chance })},
-			audits.Measure{Name: "deanonymization_share", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Share })},
-			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*AttackOutcome).factor), Drawn: "named AP, times chance", Level: 1},
-			audits.Measure{Name: "deanonymization_p", Of: audits.Of(func(o *AttackOutcome) float64 { return o.P })},
-			audits.Measure{Name: "deanonymization_top1", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Share }), Header: "top-1 %", Scale: audits.Percent, Digits: 1},
-			audits.Measure{Name: "deanonymization_top1_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Chance })},
-			audits.Measure{Name: "deanonymization_top5", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Share })},
-			audits.Measure{Name: "deanonymization_top5_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Chance })},
+			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Chance }), Doc: "average precision of the same scores for the updates of any other device, mean over users"},
+			audits.Measure{Name: "deanonymization_share", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Share }), Doc: "share of a user's updates among all, mean over users: the chance of Orekondy et al. 2018"},
+			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*AttackOutcome).factor), Drawn: "named AP, times chance", Level: 1, Doc: "deanonymization_ap over deanonymization_chance, with its interval"},
+			audits.Measure{Name: "deanonymization_p", Of: audits.Of(func(o *AttackOutcome) float64 { return o.P }), Doc: "p-value of deanonymization_ap if devices had random owners"},
+			audits.Measure{Name: "deanonymization_top1", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Share }), Header: "top-1 %", Scale: audits.Percent, Digits: 1, Doc: "share of updates whose user scores highest"},
+			audits.Measure{Name: "deanonymization_top1_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Chance }), Doc: "deanonymization_top1 by chance"},
+			audits.Measure{Name: "deanonymization_top5", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Share }), Doc: "share of updates whose user is among the five highest scores"},
+			audits.Measure{Name: "deanonymization_top5_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Chance }), Doc: "deanonymization_top5 by chance"},
 		),
 		measuresByAttack(),
-		audits.Within((*Outcome).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*AttackOutcome).stages)}),
+		audits.Within((*Outcome).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*AttackOutcome).stages), Doc: "factors by stage of the training, a row each, and stage of the trial"}),
 	),
 })
 
@@ -258,10 +259,10 @@ type AttackOutcome struct {
 	// AP is the mean over users of the average precision, in (0, 1]; Chance its mean with any anonymous
 	// device in the user's place; Factor AP / Chance. These, and the fields to P, are above 0 if there are
 	// users, otherwise absent from the JSON.
-	AP             float64          `json:"ap,omitzero"`
+	AP             float64          `json:"ap,omitzero" doc:"average precision, mean over users,"`
 	APInterval     ranking.Interval `json:"ap_interval,omitzero"`
 	Chance         float64          `json:"chance,omitzero"`
-	Factor         float64          `json:"factor,omitzero"`
+	Factor         float64          `json:"factor,omitzero" doc:"average precision over chance"`
 	FactorInterval ranking.Interval `json:"factor_interval,omitzero"`
 	// FactorAtLeast is a lower bound that holds for all attacks at once.
 	FactorAtLeast float64 `json:"factor_at_least,omitzero"`
@@ -336,7 +337,7 @@ func measuresByAttack() (list []audits.Measure) {
 	for _, kind := range attacks.Kinds() {
 		list = append(list, audits.Within(func(v *Outcome) *AttackOutcome {
 			return lists.Find(v.Attacks, func(o *AttackOutcome) bool { return o.Attack == kind && o.Users > 0 })
-		}, audits.Columns[AttackOutcome](fmt.Sprintf("deanonymization_%s_", kind), "ap", "factor")...)...)
+		}, audits.Qualified(" of the attack by "+kind.Title(), audits.Columns[AttackOutcome](fmt.Sprintf("deanonymization_%s_", kind), "ap", "factor")...)...)...)
 	}
 	return list
 }

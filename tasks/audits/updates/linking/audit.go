@@ -24,13 +24,13 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
 	}),
 	Measures: []audits.Measure{
-		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Interval { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
-		{Name: "linking_auc", Of: audits.Of(func(v *Outcome) float64 { return v.Pairs.AUC.Value })},
-		{Name: "linking_followed", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1},
-		{Name: "linking_followed_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Chance })},
-		{Name: "linking_adjusted_rand_index", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.RandIndex })},
-		{Name: "linking_f1", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.F1 })},
-		{Name: "linking_f1_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.ChanceF1 })},
+		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Interval { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1, Doc: "average precision of finding pairs of anonymous updates of one device, half of all pairs; 50% by chance"},
+		{Name: "linking_auc", Of: audits.Of(func(v *Outcome) float64 { return v.Pairs.AUC.Value }), Doc: "AUC of finding pairs of anonymous updates of one device"},
+		{Name: "linking_followed", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1, Doc: "share of updates whose most similar earlier update is of the same device, among those with one"},
+		{Name: "linking_followed_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Chance }), Doc: "linking_followed with a random earlier update"},
+		{Name: "linking_adjusted_rand_index", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.RandIndex }), Doc: "adjusted Rand index of clusters and devices (Hubert and Arabie 1985): 1 if they are equal, 0 by chance"},
+		{Name: "linking_f1", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.F1 }), Doc: "harmonic mean of precision and recall of pairs in one cluster"},
+		{Name: "linking_f1_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.ChanceF1 }), Doc: "mean linking_f1 over all assignments of updates to clusters of the same sizes"},
 	},
 })
 

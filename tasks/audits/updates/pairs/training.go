@@ -214,8 +214,8 @@ func (l *Learned) Chance(field string) string {
 // Spread is the columns of Learned.Networks, by the audit's name.
 func Spread[O any](name string, learned func(*O) *Learned) []audits.Measure {
 	return []audits.Measure{
-		{Name: name + "_networks_ap", Of: audits.Of(func(v *O) *float64 { mean, _ := learned(v).spread(); return mean })},
-		{Name: name + "_networks_sd", Of: audits.Of(func(v *O) *float64 { _, sd := learned(v).spread(); return sd })},
+		{Name: name + "_networks_ap", Doc: "mean of " + name + "_ap over networks with other initial values", Of: audits.Of(func(v *O) *float64 { mean, _ := learned(v).spread(); return mean })},
+		{Name: name + "_networks_sd", Doc: "standard deviation of " + name + "_ap over networks with other initial values", Of: audits.Of(func(v *O) *float64 { _, sd := learned(v).spread(); return sd })},
 	}
 }
 

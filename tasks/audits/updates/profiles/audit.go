@@ -23,9 +23,9 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Powerless: "an average precision, without an interval or a test",
 	ByProgram: true,
 	Measures: audits.Within((*Outcome).Best,
-		audits.Measure{Name: "profiles_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "profiles by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() })},
-		audits.Measure{Name: "profiles_ap", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.AP }), Header: "profile AP % (chance)", Text: audits.Of((*AttackOutcome).besideChance), Scale: audits.Percent, Digits: 1},
-		audits.Measure{Name: "profiles_chance", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.Chance })},
+		audits.Measure{Name: "profiles_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "profiles by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() }), Doc: "attack with the highest profiles_ap"},
+		audits.Measure{Name: "profiles_ap", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.AP }), Header: "profile AP % (chance)", Text: audits.Of((*AttackOutcome).besideChance), Scale: audits.Percent, Digits: 1, Doc: "average precision with which the attack finds the users who fit a profile, by updates of their anonymous devices, mean over profiles; in brackets that of a random order"},
+		audits.Measure{Name: "profiles_chance", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.Chance }), Doc: "average precision of a random order of users, mean over profiles"},
 	),
 })
 

@@ -20,13 +20,13 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Kinds:     []tasks.Kind{Kind},
 	Powerless: "shares of words, without an interval or a test",
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "update_words_recall", Of: audits.Of(func(v *Outcome) float64 { return v.Recall }), Header: "words recall %", Scale: audits.Percent, Digits: 1},
-		{Name: "update_words_precision", Of: audits.Of(func(v *Outcome) float64 { return v.Precision }), Header: "words precision %", Scale: audits.Percent, Digits: 1},
-		{Name: "update_words_ap", Of: audits.Of(func(v *Outcome) float64 { return v.AP }), Header: "words AP", Scale: audits.Percent, Digits: 1},
-		{Name: "update_words_baseline_ap", Of: audits.Of(func(v *Outcome) float64 { return v.BaselineAP })},
+		{Name: "update_words_recall", Of: audits.Of(func(v *Outcome) float64 { return v.Recall }), Header: "words recall %", Scale: audits.Percent, Digits: 1, Doc: "share of a device's distinct words that its update names, mean over recorded updates"},
+		{Name: "update_words_precision", Of: audits.Of(func(v *Outcome) float64 { return v.Precision }), Header: "words precision %", Scale: audits.Percent, Digits: 1, Doc: "share of the named words that the device has, mean over recorded updates"},
+		{Name: "update_words_ap", Of: audits.Of(func(v *Outcome) float64 { return v.AP }), Header: "words AP", Scale: audits.Percent, Digits: 1, Doc: "average precision of all words, ranked by the update, mean over updates"},
+		{Name: "update_words_baseline_ap", Of: audits.Of(func(v *Outcome) float64 { return v.BaselineAP }), Doc: "average precision of words ranked by the number of devices that have them, without an update"},
 	}, audits.Within(func(v *Outcome) *Canaries { return v.Canaries },
-		audits.Measure{Name: "update_words_canaries", Of: audits.Of(func(c *Canaries) float64 { return c.Held.Share })},
-		audits.Measure{Name: "update_words_canaries_found", Of: audits.Of(func(c *Canaries) int { return c.Found })},
+		audits.Measure{Name: "update_words_canaries", Of: audits.Of(func(c *Canaries) float64 { return c.Held.Share }), Doc: "share of updates of devices with a canary that name all of its words"},
+		audits.Measure{Name: "update_words_canaries_found", Of: audits.Of(func(c *Canaries) int { return c.Found }), Doc: "canaries that an update of a device with them names"},
 	)),
 })
 
