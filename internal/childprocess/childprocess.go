@@ -86,8 +86,8 @@ const (
 	// drain is the time to read standard error and output after a command has ended, in case processes it
 	// left behind hold them open.
 	drain = time.Second
-	// settle is the time for other processes of a command to end after its first: helpers that a library
-	// starts, which notice its end.
+	// settle is the time between the ends of the first and the last process of a command: helpers that a library
+	// starts end when they notice the end of the first.
 	settle = 2 * time.Second
 	// look is the interval of polls for changes that have no event.
 	look = 20 * time.Millisecond
