@@ -316,8 +316,9 @@ func timed(do func() error) (took, error) {
 	return t, err
 }
 
-// alone estimates the wall-clock time on an idle machine from that on a busy one: the processor time of a
-// program that works. A program that hardly does sleeps, or waits for another device.
+// alone estimates the wall-clock time on an idle machine from times on a busy one. For a program that
+// computes, that is its processor time. A program that hardly computes sleeps or waits for another device:
+// its wall-clock time stays.
 func (t took) alone() float64 {
 	if t.processors < works*t.clock {
 		return t.clock
@@ -328,7 +329,7 @@ func (t took) alone() float64 {
 const (
 	// crowded is the average number of idle processors below which the machine counts as busy.
 	crowded = 0.5
-	// works is the least share of a processor of a program that works, on a busy machine.
+	// works is the share of a processor, on a busy machine, from which a program counts as computing.
 	works = 0.03
 )
 
