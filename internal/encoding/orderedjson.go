@@ -176,10 +176,10 @@ func (e *ValueError) Unwrap() error { return e.Err }
 // ErrHalfPair is the error for a text for which HalfPair is true.
 var ErrHalfPair = errors.New("has half of a surrogate pair (\\ud800 to \\udfff), which is no character")
 
-// UnmarshalJSON reads the members named by the tags of a struct's fields exactly as written, where
-// json.Unmarshal accepts "Text" for "text", takes the last of several members of one name, and replaces
-// any half of a surrogate pair by the same character, so that different texts become equal. Here names
-// match exactly, a wanted name occurs at most once, and half a pair is an error. Fields
+// UnmarshalJSON reads the members named by the tags of a struct's fields. It is stricter than
+// json.Unmarshal, which accepts "Text" for "text", takes the last of several members of one name, and
+// replaces any half of a surrogate pair by the same character, so that different texts become equal.
+// Here names match exactly, a name of a tag occurs at most once, and half a pair is an error. Fields
 // without a tag stay unchanged.
 func UnmarshalJSON(object []byte, into any) error {
 	target := reflect.ValueOf(into).Elem()
