@@ -102,13 +102,14 @@ func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) 
 	GemmRoundedColumns(&w.rounded, b, 0, b.n, c, b.Stride())
 }
 
-// RoundedRows are rows of an A rounded for products with one Rounded, part by part. The zero value has no rows.
+// RoundedRows holds rounded rows of A, for products with one Rounded that are computed part by part. The zero value
+// has no rows.
 type RoundedRows struct {
 	m             int
 	pairs, scales []float32 // of a multiple of roundedRows rows
 }
 
-// Set rounds m rows of A, k apart, for products with b. errors is that of GemmRounded.
+// Set rounds m rows of A, k apart, for products with b. It sets errors as GemmRounded does.
 func (r *RoundedRows) Set(m int, a []float32, b *Rounded, errors []float64) {
 	checkMatrix("a", a, m, b.k, b.k, false)
 	if len(errors) != m {
@@ -126,9 +127,9 @@ func (r *RoundedRows) Set(m int, a []float32, b *Rounded, errors []float64) {
 // Room returns the number of elements of a product with the given stride.
 func (r *RoundedRows) Room(stride int) int { return roundUp(r.m, roundedRows) * stride }
 
-// GemmRoundedColumns is GemmRounded for the columns of B from one up to another, with rows of c cRow apart. The first
-// column is a multiple of 16, and cRow is at least the number of columns rounded up to a multiple of 16; c has
-// a.Room(cRow) elements, of which those beyond the product become undefined.
+// GemmRoundedColumns is GemmRounded for the columns [from, to) of B, with rows of c cRow apart. from is a multiple of
+// 16, and cRow is at least to-from rounded up to a multiple of 16. c has a.Room(cRow) elements; elements beyond the
+// product become undefined.
 func GemmRoundedColumns(a *RoundedRows, b *Rounded, from, to int, c []float32, cRow int) {
 	depth, columns := b.depth(), roundUp(to-from, roundedColumns)
 	if from%roundedColumns != 0 || from < 0 || to < from || to > b.n || len(a.pairs) != roundUp(a.m, roundedRows)*depth {

@@ -8,13 +8,13 @@ import (
 	"coalmine/internal/kernels/ieee"
 )
 
-// NormalizeRows writes to each row of dst the row of x with mean 0 and variance 1, times scale plus shift (Ba et al., "Layer
-// Normalization", 2016, section 3):
+// NormalizeRows normalizes each row of x to mean 0 and variance 1, multiplies it by scale, adds shift, and writes it
+// to dst (Ba et al., "Layer Normalization", 2016, section 3):
 //
 //	(x - mean) / sqrt(variance + epsilon) * scale + shift
 //
-// All matrices have as many columns as scale and shift; dst may be x. Operations are in float64, each
-// rounded, sums in the order of the columns; the result is rounded to float32.
+// All matrices have as many columns as scale and shift; dst may be x. Every operation is rounded to float64, sums are
+// in the order of the columns, and the result is rounded to float32.
 func NormalizeRows(dst, x, scale, shift []float32, epsilon float64) {
 	sameLength("dst", dst, x)
 	if len(scale) == 0 || len(shift) != len(scale) || len(x)%len(scale) != 0 {
@@ -92,8 +92,8 @@ func (s *set) softmaxRows(columns int, x []float32) {
 	}
 }
 
-// sumShort adds at most a number of each lane, none of them negative, in the order of sumLanes, without the
-// lanes that are 0.
+// sumShort adds up x, at most one element per lane and none negative, in the order of sumLanes. It skips the lanes
+// without an element.
 func sumShort(x []float32) float64 {
 	var acc [lanes]float64
 	for i, v := range x {
@@ -111,8 +111,8 @@ func sumShort(x []float32) float64 {
 	return acc[0]
 }
 
-// GELU writes x times the normal distribution function at x to dst, which may be x, in the approximation by tanh of
-// Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2, which is x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)).
+// GELU writes x times the normal distribution function at x to dst, which may be x. It uses the approximation by tanh
+// of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)).
 func GELU(dst, x []float32) {
 	sameLength("dst", dst, x)
 	active.Load().gelu(dst, x)
