@@ -54,7 +54,8 @@ var RoughTanh = [4]float32{0x1.ffd75ap-1, -0x1.50be7ep-2, 0x1.d85472p-4, -0x1.92
 // 2008, ChaCha, a variant of Salsa20).
 var ChaCha8 = [4]uint32{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}
 
-// GELU is x sigmoid(GELUSlope x + GELUCubic x^3): 2 sqrt(2/pi), and that times 0.044715.
+// GELU(x) is computed as x sigmoid(GELUSlope x + GELUCubic x^3), where GELUSlope is 2 sqrt(2/pi)
+// and GELUCubic is 0.044715 GELUSlope.
 const (
 	GELUSlope float32 = 2 * 0.7978845608028654
 	GELUCubic float32 = 2 * 0.7978845608028654 * 0.044715
