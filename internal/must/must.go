@@ -50,8 +50,8 @@ func Say(t T, err error, words ...string) {
 // patience exceeds the time that an event takes on a busy machine.
 const patience = 3 * time.Minute
 
-// Await returns once ok returns true, and ends the test if that takes minutes. It asks again every few
-// milliseconds: use it for events, of other processes say, that no channel announces.
+// Await returns once ok returns true, and ends the test if that takes minutes. It calls ok every few
+// milliseconds. Use it for events that no channel announces, such as those of other processes.
 func Await(t T, event string, ok func() bool) {
 	t.Helper()
 	deadline, again := time.After(patience), time.NewTicker(5*time.Millisecond)
