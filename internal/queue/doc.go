@@ -20,9 +20,8 @@
 //     wakingClient). A wait lasts two seconds, so that a lost token only costs time.
 //   - One round trip. asynq makes one for each task that it enqueues. Here one carries
 //     all tasks of a call with their tokens (see pipelineClient).
-//   - Liveness. asynq notices a dead server after one to two minutes. Workers here
-//     write a heartbeat every second that expires after three, and lists their
-//     running attempts.
+//   - Liveness. asynq notices a dead server after one to two minutes. Here a worker writes a heartbeat
+//     every second, which lists its running attempts and expires after three seconds.
 //   - Reports. A handler's result travels on a separate list, so that the
 //     coordinator reacts at once and asynq need not keep finished tasks.
 //   - Steering. A request to stop or to drain is stored under a key that the worker reads
@@ -34,7 +33,7 @@
 //
 // The gain of the first two, by "go run ./bench/cmd queue --scale" with 1,000 slots in 4 processes
 // (idle: 20 of 50 slots). Coordinator, workers and Redis shared two cores with test suites; these are
-// medians of three interleaved rounds. The rows above the last show builds without one or both:
+// medians of three interleaved rounds. All rows but the last show builds without one or both:
 //
 //	                             round of 4 and a join   tasks/s   idle, of a core
 //	asynq alone, polls at 20 ms                17.2 ms     2,100               45%
