@@ -21,7 +21,7 @@
 // A Front forwards HTTP requests to one server, and damages the answers that a test selects:
 //
 //	front := testserver.NewFront(t, s3.Addr())
-//	front.Spoil(func(r *http.Request) testserver.Fault {
+//	front.SetFault(func(r *http.Request) testserver.Fault {
 //		if r.Method == http.MethodPut {
 //			return testserver.Unanswered // executed, but the client sees a reset
 //		}
