@@ -27,8 +27,8 @@ func (e *DivergedError) Error() string {
 	return message + "; lower the learning rate or set a gradient clip"
 }
 
-// LargestLoss is the mean loss per target, in nats, above which training has diverged. Engines overflow at
-// different numbers; this one is below all of them, and above the losses of models that much noise makes random.
+// LargestLoss is the mean loss per target, in nats, above which training has diverged. It is below the numbers
+// at which engines overflow, which differ, and above the losses of models that noise has made random.
 const LargestLoss = 1e15
 
 // Check returns a *DivergedError if the mean loss per target is above LargestLoss or NaN.

@@ -14,13 +14,14 @@ func (s *Scorer) roundOutput() *kernels.Rounded {
 	return kernels.RoundB(width, vocabulary, turned, vocabulary)
 }
 
-// BoundsClosely reports whether CloseBounds can be called: for a transformer. The Bounds of a recurrent
-// model are close enough.
+// BoundsClosely reports whether the model is a transformer, so that CloseBounds can be called. The Bounds
+// of a recurrent model are close enough.
 func (t *Tables) BoundsClosely() bool { return t.output != nil }
 
-// CloseBounds is Bounds with narrow intervals after any state, at about half the cost of LogProbs: of the
-// normaliser of all logits, whose matrix product is one of 16-bit integers with a bound of its error. The
-// outputs of a transformer are far from any typical one, where NormaliserBounds hardly bound from above.
+// CloseBounds is Bounds with narrow intervals after any state, at about half the cost of LogProbs. It
+// bounds the normaliser by the product of rounded 16-bit integers, whose error is bounded. It serves
+// transformers: their outputs are far from any typical output, and there NormaliserBounds hardly bound
+// from above.
 func (ts *TreeScorer) CloseBounds(states *States, edges []Edge, dst []Interval) error {
 	return eachBlock(ts, states, edges, dst, ts.boundClosely)
 }

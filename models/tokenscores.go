@@ -44,7 +44,7 @@ func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 }
 
 // tileMoments are the sums over a tile of e, of e*y and of e*y^2, where y = logit - peak and e = exp(y).
-// The peak is near enough to all logits of weight that nothing cancels in float64.
+// The peak is so near to all logits with a notable weight that no digits cancel in float64.
 type tileMoments struct {
 	peak, sum float64
 	powers    [2]float64
