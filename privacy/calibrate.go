@@ -235,7 +235,7 @@ func (r Recipe) withNoise(z float64) Recipe {
 // excess returns the log of a valid recipe's cost over the budget's epsilon.
 func (b Budget) excess(recipe Recipe) float64 { return b.logExcess(costOf(recipe)) }
 
-// costOf returns the epsilon of a valid recipe at its delta, which may be infinite.
+// costOf returns the epsilon, which may be infinite, of a valid recipe at its delta.
 func costOf(recipe Recipe) float64 {
 	meter, err := NewMeter(recipe)
 	if err != nil {

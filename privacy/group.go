@@ -87,8 +87,9 @@ func (r Recipe) byCount(step pld.Step, members int) float64 {
 const mostCounted = 400
 
 // chances returns the probabilities of 0, 1... members in a sample: binomial for Poisson samples,
-// hypergeometric for samples of fixed size. Numbers above mostCounted get no probability: if those
-// from 64 on have little, they have none to speak of, because both distributions are log-concave.
+// hypergeometric for samples of fixed size. Numbers above mostCounted get no probability: if the
+// numbers from 64 on have a small one, these have a negligible one, because both distributions are
+// log-concave.
 func (r Recipe) chances(members int) []float64 {
 	in, out := float64(r.Cohort), float64(r.Population-r.Cohort) // users in a sample and outside
 	least, most := max(0, members-(r.Population-r.Cohort)), min(members, r.Cohort)

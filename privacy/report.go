@@ -286,7 +286,7 @@ func (h Headline) String() string {
 	return fmt.Sprintf("%s (%s)", h.Proved, h.Convention)
 }
 
-// DeltaWarning warns of a delta that is too large to mean much, or is empty.
+// DeltaWarning returns a warning if delta is too large to mean much, and otherwise "".
 func (r Report) DeltaWarning() string {
 	if r.NoiseMultiplier == 0 || r.Delta < 1/float64(r.Population) {
 		return ""
@@ -296,8 +296,9 @@ func (r Report) DeltaWarning() string {
 		r.Delta, unit, unit, r.Population, 1/float64(r.Population))
 }
 
-// NoiseWarning warns of noise under which nothing is learned; otherwise it is empty. A coordinate of the mean
-// update has noise of NoiseMultiplier x clip norm / Cohort, and no update exceeds the clip norm.
+// NoiseWarning returns a warning if the noise is so large that nothing is learned, and otherwise "". A
+// coordinate of the mean update has noise of NoiseMultiplier x clip norm / Cohort, and no update exceeds the
+// clip norm.
 func (r Report) NoiseWarning() string {
 	if r.Cohort == 0 || r.NoiseMultiplier < float64(r.Cohort) {
 		return ""
