@@ -54,7 +54,7 @@ func normalScores(mu float64) func(*rand.Rand, []bool) []float64 {
 	}
 }
 
-// randomizedResponse tells each coin with the probability e^epsilon / (1 + e^epsilon), and otherwise its
+// randomizedResponse reveals each coin with probability e^epsilon / (1 + e^epsilon), and otherwise its
 // opposite.
 func randomizedResponse(epsilon float64) mechanism {
 	odds := math.Exp(epsilon)
@@ -67,7 +67,7 @@ func randomizedResponse(epsilon float64) mechanism {
 	}
 }
 
-// together tells all coins with probability delta, and otherwise nothing.
+// together reveals all coins with probability delta, and otherwise nothing.
 func together(delta float64) mechanism {
 	return mechanism{
 		name: fmt.Sprintf("all coins with probability %g", delta), delta: delta, coupled: true,
@@ -90,7 +90,7 @@ type auditOf func(rng *rand.Rand) (held bool, err error)
 // privacyBound is a lower bound on a mechanism's privacy.
 type privacyBound struct {
 	name string
-	// theorem reports whether a theorem says that the bound holds for the mechanism.
+	// theorem reports whether a theorem proves the bound for the mechanism.
 	theorem func(*mechanism) bool
 	// of returns an audit of the mechanism; nil if the bound is not for it.
 	of func(*mechanism) auditOf
@@ -144,8 +144,8 @@ func coins(rng *rand.Rand, n int) []bool {
 // refuted reports whether guesses refute the truth.
 type refuted func(empirical.Outcome) bool
 
-// oneRun audits by 1,000 coins, of which three eighths are guessed in and as many out, as vectors are by
-// default.
+// oneRun audits by 1,000 coins and guesses three eighths to be in and three eighths to be out, the default
+// for vectors.
 func oneRun(of func(*mechanism) refuted) func(*mechanism) auditOf {
 	return func(m *mechanism) auditOf {
 		refutes := of(m)
@@ -157,7 +157,7 @@ func oneRun(of func(*mechanism) refuted) func(*mechanism) auditOf {
 	}
 }
 
-// manyRuns audits by 200 trainings with a coin each, of which every second one chooses the rule.
+// manyRuns audits by 200 trainings with a coin each; every second training chooses the rule.
 func manyRuns(value func(*mechanism, empirical.Rates) float64, truth func(*mechanism) float64) func(*mechanism) auditOf {
 	return func(m *mechanism) auditOf {
 		of := func(r empirical.Rates) float64 { return value(m, r) }
@@ -172,7 +172,7 @@ func manyRuns(value func(*mechanism, empirical.Rates) float64, truth func(*mecha
 	}
 }
 
-// estimated takes an estimate less 1.645 standard errors for a bound, which no theorem says.
+// estimated treats an estimate minus 1.645 standard errors as a bound, without a theorem.
 func estimated(estimate func(*rand.Rand, *mechanism) (epsilon, standardError float64, err error)) func(*mechanism) auditOf {
 	return func(m *mechanism) auditOf {
 		return func(rng *rand.Rand) (bool, error) {
@@ -188,8 +188,8 @@ const (
 	oneShotCanaries  = 100
 )
 
-// cosines are those of random directions with their sum plus noise of deviation 1/mu along each direction: a
-// Gaussian mechanism (Andrew et al. 2024, algorithm 1). With mu 0 the sum is noise alone.
+// cosines are the cosines of random directions with the sum of the directions and noise of deviation 1/mu
+// along each: a Gaussian mechanism (Andrew et al. 2024, algorithm 1). With mu 0 the sum is only noise.
 func cosines(rng *rand.Rand, mu float64) []float64 {
 	directions := lists.Make(oneShotCanaries, func(int) []uint64 {
 		return lists.Make(oneShotDimension/64, func(int) uint64 { return rng.Uint64() })
@@ -223,7 +223,7 @@ type BoundCoverage struct {
 	Audits    int    `json:"audits"`
 	// Covered is the share of audits whose bound is at most the truth.
 	Covered float64 `json:"covered"`
-	// Goal is the coverage to reach; empty if no theorem says that the bound holds for the mechanism.
+	// Goal is the coverage to reach; empty if no theorem proves the bound for the mechanism.
 	Goal string `json:"goal,omitempty"`
 }
 
@@ -257,8 +257,8 @@ func RunBounds(simulated int, seed uint64) (rows []BoundCoverage, err error) {
 	return rows, nil
 }
 
-// printBounds writes a table: for each bound the covered share in percent, by mechanism. A share in brackets
-// is one that no theorem promises.
+// printBounds writes a table: for each bound the covered share in percent, by mechanism. No theorem covers a
+// share in brackets.
 func printBounds(rows []BoundCoverage, w io.Writer) {
 	var names []string
 	cells := map[string]map[string]string{}

@@ -160,7 +160,7 @@ func updatePairs(rng *rand.Rand, users, effect int) (pairs.Measurement, similari
 	return m, truth
 }
 
-// namings holds true values for users named by their updates: means over many worlds.
+// namings holds true values for users named by their updates: means over many simulations.
 type namings map[[2]int]naming
 
 type naming struct{ ap, factor float64 }
@@ -190,8 +190,8 @@ func trueNaming(users, effect int) naming {
 	return naming{precision / worlds, precision / chance}
 }
 
-// oneNaming returns the average precision of each user in one world, and its chance: for five updates of
-// each, which an attack also prefers by their owner.
+// oneNaming returns the average precision of each user in one simulation, and its chance: for five
+// updates of each user, which an attack also prefers by their owner.
 func oneNaming(rng *rand.Rand, users, effect int) (precision, chance []float64) {
 	const each = 5
 	owners := make([][]int, users*each)
