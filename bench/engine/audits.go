@@ -78,7 +78,7 @@ func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 	return err
 }
 
-// tokenUser is the text of a user: 40 sentences of 20 targets, also as words and as bytes.
+// tokenUser is the text of a user in three forms: 40 sentences of 20 targets, its words, and its bytes.
 type tokenUser struct {
 	sentences [][]int32
 	words     []int64
@@ -86,7 +86,7 @@ type tokenUser struct {
 }
 
 // measureTokenScores compares the work for all membership attacks by one scoring with computing only the
-// losses. Texts are compressed after all scoring, because that is a task of its own.
+// losses. Texts are compressed after all scoring, because compression is a separate task.
 func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
 	scorer, err := newScorer(s.config)
 	if err != nil {
@@ -177,8 +177,8 @@ const (
 	searchedNodes  = 1 + 10 + 100 + 20*searchedAtOnce // the first iterations have fewer nodes to expand
 )
 
-// measureSearch compares a search that expands many nodes at once with one that expands one at a
-// time, as Carlini et al. 2019, section 8.1, do on a GPU.
+// measureSearch compares a search that expands many nodes at once, as Carlini et al. 2019, section 8.1,
+// do on a GPU, with a search that expands one node at a time.
 func measureSearch(ctx context.Context, b *bench, r *Row) error {
 	scorer, err := newScorer(byteModel.config)
 	if err != nil {

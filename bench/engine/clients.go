@@ -38,7 +38,7 @@ type ClientsOptions struct {
 	Words, Examples, Length, Clients int
 }
 
-// secondsMetric is the name of a program's metric for the seconds of its own loop.
+// secondsMetric is the name of a program's metric for the seconds of its training loop.
 const secondsMetric = "seconds"
 
 // ClientsResult holds the measurements. Seconds are per client, medians over all clients.

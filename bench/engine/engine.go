@@ -37,8 +37,8 @@ type Options struct {
 	// Text is a file of JSON lines in the format of docs/data.md, the source of rows
 	// with real sentences.
 	Text string
-	// Program is the path of a program whose command SlotCommand calls Slot, the processes of
-	// the row slots. Empty skips the row.
+	// Program is the path of a program whose command SlotCommand calls Slot, for the processes of the
+	// row slots. If it is empty, the row is skipped.
 	Program string
 	// Price is the price of a core for an hour, in any currency; 0 means none. With it each row
 	// of tokens has a cost.
@@ -54,7 +54,7 @@ type Report struct {
 	Kernels    string `json:"kernels"`
 	Processors int    `json:"processors"`
 	Repeat     int    `json:"repeat"`
-	// Price is that of the options.
+	// Price is Options.Price.
 	Price float64 `json:"price,omitempty"`
 	Rows  []Row   `json:"rows"`
 	// Peers are shown for comparison in the printed table.
@@ -69,7 +69,7 @@ type Row struct {
 	// TokensPerSecond counts predicted tokens, which are also trained on except in
 	// rows that only score; in rows with images it counts images.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
-	// Cores is the number of cores that TokensPerSecond is the rate of, 0 for one.
+	// Cores is the number of cores used for TokensPerSecond; 0 stands for one.
 	Cores int `json:"cores,omitempty"`
 	// MillionCost is the price of a million tokens, in the currency of the report's price.
 	MillionCost float64 `json:"million_tokens_cost,omitempty"`

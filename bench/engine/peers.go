@@ -17,7 +17,7 @@ type Peer struct {
 type PeerRow struct {
 	Name            string  `json:"row"`
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	// Mode is how the program ran that was the fastest, such as "eager"; it may be empty.
+	// Mode is the program's fastest mode, such as "eager"; it may be empty.
 	Mode string `json:"mode"`
 }
 
@@ -53,12 +53,12 @@ func (p *Peer) TokensPerSecond(row string) float64 { return p.row(row).TokensPer
 // bestPeer begins the names of the rows of Compare.
 const bestPeer = "best-peer-"
 
-// Compare adds the peers, and for each measured row that a peer has too a row best-peer-ROW: the speed of
-// the fastest peer there, and the row's speed as a multiple of it.
+// Compare adds the peers. For each measured row that a peer also has, it adds a row best-peer-ROW with
+// the speed of the fastest peer and the row's speed as a multiple of it.
 func (r *Report) Compare(peers []*Peer) {
 	r.Peers = peers
 	price := Options{Price: r.Price}
-	for _, row := range r.Rows { // of before: the loop appends to them
+	for _, row := range r.Rows { // without the rows that the loop appends
 		best, name := PeerRow{}, ""
 		for _, p := range peers {
 			if of := p.row(row.Name); of.TokensPerSecond > best.TokensPerSecond {

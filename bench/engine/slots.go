@@ -42,7 +42,7 @@ const (
 	slotTokens = 4 * 16 * 20
 	// tasksPerTurn keeps a slot busy so long that its start is negligible.
 	tasksPerTurn = 3
-	// slotsShare is the least speed of slots, as a share of that of processes.
+	// slotsShare is the least speed of slots, as a share of the speed of processes.
 	slotsShare = 0.97
 )
 
@@ -76,11 +76,12 @@ type discard struct{}
 
 func (discard) Put(context.Context, string, []byte, storage.Durability) error { return nil }
 
-// turnLine asks a process for a turn, and is its answer after the turn, and when it has started.
+// turnLine requests a turn from a process. A process sends it back after the turn, and once when it has
+// started.
 const turnLine = "turn\n"
 
-// Slot is a process of one slot: it executes a turn of tasks for each line of input, and answers each with a
-// line, besides one when it is ready.
+// Slot runs a process of one slot. It writes a line when it is ready, executes a turn of tasks for each line
+// of input, and answers each turn with a line.
 func Slot(ctx context.Context, in io.Reader, out io.Writer) error {
 	s, err := newSlot(ctx)
 	if err != nil {
@@ -139,7 +140,7 @@ func measureSlots(ctx context.Context, b *bench, r *Row) error {
 	return nil
 }
 
-// slots are those of this process.
+// slots are the slots of this process.
 type slots []*slot
 
 // newSlots returns n slots that have executed a turn.
