@@ -1,4 +1,4 @@
-// Package python holds the Python side of the contracts, and adapters around a module of PyTorch that
+// Package python embeds the Python side of the contracts, and the adapters around a PyTorch module that
 // coalmine init writes.
 package python
 
@@ -16,20 +16,19 @@ var Package embed.FS
 //go:embed starter/*.py
 var adapters embed.FS
 
-// ModelFile has the module, an example of one until somebody puts another in its place.
+// ModelFile has the module: an example for users to replace.
 const ModelFile = "model.py"
 
-// modules are those of the package coalmine that the adapters import.
+// modules are the modules of the package coalmine that the adapters import.
 var modules = []string{"__init__", "client", "devices", "pytorch", "score", "tensors", "torchclient", "train"}
 
-// Trainer has the package coalmine with the modules of its trainer in PyTorch, which
-// training.engine: pytorch runs.
+// Trainer has the package coalmine with the PyTorch trainer that training.engine: pytorch runs.
 //
 //go:embed coalmine/__init__.py coalmine/client.py coalmine/devices.py coalmine/score.py coalmine/tensors.py coalmine/torch.py coalmine/transformer.py
 var Trainer embed.FS
 
-// Starter returns the files of a directory that trains: the module, the adapters, and the package coalmine,
-// so that they run on every machine that has PyTorch.
+// Starter returns the files of a directory with a trainer: the module, the adapters, and the package
+// coalmine. They run on any machine with PyTorch.
 func Starter() (map[string][]byte, error) {
 	names, err := fs.Glob(adapters, "starter/*.py")
 	if err != nil {
