@@ -1,5 +1,5 @@
 // Package suggestions measures how many canaries a keyboard would complete: whether the last
-// word of a canary stands among the words that the model suggests after the others.
+// word of a canary is among the words that the model suggests after the others.
 package suggestions
 
 import (
@@ -139,9 +139,9 @@ var suggested = audits.CountOf[Outcome]{
 	ByChance: byChance,
 }
 
-// byChance bounds the probability that more than k of n canaries are suggested that no model has
-// memorized: their last words are drawn independently, each one of the words shown with a
-// probability of at most Shown / choices.
+// byChance bounds the probability that more than k of n unmemorized canaries are suggested:
+// their last words are drawn independently, and each is among the shown words with a probability
+// of at most Shown / choices.
 func byChance(s *audits.Setting, k, n, _ int) float64 {
 	f, _ := audits.FieldsOf[*Fields](s)
 	p := 0.0
