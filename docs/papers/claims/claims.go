@@ -14,25 +14,26 @@ import (
 )
 
 // The rules of a verdict. A claim of "less" or "more" is reproduced if the 95% interval of the difference
-// excludes zero in the claimed direction, and contradicted if it does in the other. A claim of "no" effect
-// is reproduced if the interval lies within the margin on both sides, and contradicted if it lies beyond
-// the margin. Everything else cannot be told, and neither can a claim
+// excludes zero in the claimed direction, and contradicted if it does in the other. A claim of "no" effect is
+// reproduced if the interval lies within the margin on both sides, and contradicted if it lies beyond the margin.
+// Otherwise it is undecided, and so is a claim
 //
-//   - from fewer than minSeeds trainings; one whose perplexity is above diverged does not count;
-//   - about two models that do not predict equally well, as results match utility;
-//   - of no effect where so little is memorized that the measure could not have fallen by the margin.
+//   - from fewer than minSeeds trainings, not counting trainings with a perplexity above diverged;
+//   - about two models of different utility, by the rule that matches utility in results;
+//   - of no effect, if so little is memorized that the measure could not have fallen by the margin.
 //
-// Margins of "no effect" are chosen before the runs are looked at. Those of claims.csv: a fifth of an attack's factor
-// over chance, which is 2 where it is about 10 without a defence, and 0.2 where it is a ratio; half of chance for a
-// factor that should be 1; a share of one in ten. A canary is exposed little if it is within 1 bit of chance.
+// Margins of "no" effect are chosen before the runs are evaluated. The margins in claims.csv are a fifth of an
+// attack's factor over chance (2 if it is about 10 without a defence, 0.2 if it is a ratio), half of chance for a
+// factor that should be 1, and a share of one in ten. A canary is exposed little if its exposure is within 1 bit of
+// chance.
 //
-// A claim with several measures is reproduced if one of them says so and none says the contrary; one of
-// no effect if all of them do.
+// A claim with several measures is reproduced if one measure reproduces it and none contradicts it; a claim of no
+// effect if all measures reproduce it.
 const (
 	minSeeds       = 3
 	minMemorized   = 0.1 // of the canaries of one of the rows
 	chanceExposure = 1 / math.Ln2
-	diverged       = 1e5 // worse than a guess at random among all words of any of these vocabularies
+	diverged       = 1e5 // worse than a random guess among the words of any of these vocabularies
 )
 
 const (
@@ -46,34 +47,35 @@ const (
 type claim struct {
 	// Text of the claim, and the Section of the paper that makes it.
 	Text, Section string
-	// Results is the experiment that measures it; empty if none was run, and Experiment is then
-	// the file that would.
+	// Results is the experiment that measures the claim; empty if none was run. Experiment is then the file of an
+	// experiment that would measure it.
 	Results, Experiment string
 	// Row and To are compared: rows of replicates with conditions on their canaries, such as
 	// "r01 insertions=4". To may be a number.
 	Row, To string
-	// Measures are columns of the results, "a:b" if those of the two rows differ.
+	// Measures are columns of the results, "a:b" if the columns of the two rows differ.
 	Measures []string
-	// Expected is "less", "more" or "no"; Margin is that of a "no", 0 for the measure's own.
+	// Expected is "less", "more" or "no"; Margin is the margin of a "no", 0 for the default of the measure.
 	Expected string
 	Margin   float64
-	// Unmatched says that the claim holds at any utility, or is about the utility.
+	// Unmatched reports that the claim holds at any utility, or is about the utility.
 	Unmatched bool
-	// Seeds is the number of trainings that Experiment was run with, where they are fewer than
-	// a verdict needs and their rows are not kept. One more takes Minutes of a processor, by coalmine plan.
+	// Seeds is the number of trainings of Experiment that were run, if they are too few for a verdict and their
+	// rows are not kept. Another training takes Minutes of a processor, by coalmine plan.
 	Seeds, Minutes int
-	// Level is the coverage of the intervals, 0 for audits.Confidence: more where seeds were added after a look.
+	// Level is the coverage of the intervals, 0 for audits.Confidence. It is higher if seeds were added after a
+	// first evaluation.
 	Level float64
 }
 
-// measures are those that claims are about: means of columns, unless they have a function of their own.
+// measures are the measures of claims: means of columns, unless a measure has a function.
 var measures = map[string]struct {
 	name   string
 	unit   float64 // that results are printed in
 	digits int
 	suffix string
 	margin float64 // of "no effect"
-	memory bool    // falls to a known value where nothing is memorized
+	memory bool    // falls to a known value if nothing is memorized
 	of     func(rows table) (x float64, ok bool)
 }{
 	"memorized":                          {name: "memorized", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
@@ -141,13 +143,13 @@ type comparison struct {
 	measures       map[string]estimate
 }
 
-// outcome is the result of a claim: the rows compared, over how many seeds, the differences, and the verdict.
+// outcome is the result of a claim: the compared rows, the number of seeds, the differences, and the verdict.
 type outcome struct {
 	rows, text, verdict string
 	seeds               int
 }
 
-// claims returns the table of the claims, and beside it the results on these other texts.
+// claims returns the table of the claims, with a column for the results on each of these other texts.
 func (s *study) claims(others []string) (string, error) {
 	rows, err := s.table("claims")
 	if err != nil {
@@ -184,7 +186,7 @@ func (s *study) claims(others []string) (string, error) {
 	return b.String(), nil
 }
 
-// resultOn is the result of a line of claims.csv on another text, empty if it was not measured there.
+// resultOn is the result of a line of claims.csv on another text; empty if not measured.
 func (s *study) resultOn(text string, row map[string]string) (outcome, error) {
 	margin, _ := number(row["margin"])
 	seeds, _ := number(row["seeds"])
@@ -235,7 +237,8 @@ func (s *study) result(c *claim) (outcome, error) {
 	return outcome{rows + ": ", strings.Join(texts, "; ") + utility, combined(found, least, matched), least}, nil
 }
 
-// minus is "SGD, b=32: by-user minus iid": the parts that two labels of as many parts share, and the others.
+// minus returns "SGD, b=32: by-user minus iid": the common parts of two labels with equally many parts, then the
+// differing parts.
 func minus(label, other string) string {
 	own, others := strings.Split(label, ", "), strings.Split(other, ", ")
 	var shared, left, right []string
@@ -321,8 +324,8 @@ func combined(found []string, seeds int, matched bool) string {
 
 func undecided(found string) bool { return strings.HasPrefix(found, cannotTell) }
 
-// utility tells how well the two rows predict, and whether equally well. It is empty for a claim that
-// compares no two models, or holds at any utility.
+// utility describes the utility of the two rows, and whether it is equal. It is empty for a claim that does not
+// compare two models, or holds at any utility.
 func (s *study) utility(c *claim) (text string, matched bool) {
 	row, to := firstWord(c.Row), firstWord(c.To)
 	if _, constant := number(c.To); constant || row == to || c.Unmatched {
@@ -361,8 +364,7 @@ func (s *study) canFall(c *claim, measure string, margin float64) bool {
 	return false
 }
 
-// welch is the difference of two means with Welch's interval, for rows whose seeds were not compared
-// one by one.
+// welch is the difference of two means with Welch's interval, for rows that were not compared seed by seed.
 func welch(a, b map[string]string) estimate {
 	number := func(row map[string]string, column string) float64 { x, _ := number(row[column]); return x }
 	n, m := number(a, "n"), number(b, "n")

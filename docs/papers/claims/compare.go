@@ -12,8 +12,8 @@ import (
 	"coalmine/internal/numbers"
 )
 
-// compare is the difference of the two rows of a claim: seed by seed from the rows of cells and canaries,
-// or as coalmine compare has printed it, or from the means.
+// compare returns the difference of the two rows of a claim: seed by seed from the rows of cells and canaries,
+// or the difference printed by coalmine compare, or the difference of the means.
 func (s *study) compare(c *claim) (comparison, error) {
 	if _, err := s.measured(c.Results); err != nil {
 		return comparison{}, err
@@ -32,7 +32,7 @@ func (s *study) compare(c *claim) (comparison, error) {
 	return s.compareMeans(c)
 }
 
-// measured reads the tables of these results, and reports whether there is one.
+// measured reads the tables of these results, and reports whether any exists.
 func (s *study) measured(results string) (found bool, err error) {
 	for _, part := range []string{"-cells", "-canaries", "-means"} {
 		rows, err := s.table(results + part)
@@ -44,7 +44,7 @@ func (s *study) measured(results string) (found bool, err error) {
 	return found, nil
 }
 
-// lacking is an error if a measure of the claim is not in the comparison.
+// lacking returns an error if a measure of the claim is not in the comparison.
 func lacking(c *claim, found comparison) error {
 	for _, name := range c.Measures {
 		if _, ok := found.measures[name]; !ok {
@@ -57,7 +57,7 @@ func lacking(c *claim, found comparison) error {
 // counts are the columns of means that count a column of canaries.
 var counts = map[string]string{"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
 
-// compareMeans compares counts of canaries. Means have no exposures, which a claim is decided without.
+// compareMeans compares counts of canaries. Means have no exposures, so claims are decided without them.
 func (s *study) compareMeans(c *claim) (comparison, error) {
 	means := s.tables[c.Results+"-means"]
 	for i, name := range c.Measures {
@@ -186,7 +186,7 @@ func (s *study) bySeed(results, spec, measure string) map[string]float64 {
 	return found
 }
 
-// diverged are the seeds with which a row has learned nothing.
+// diverged are the seeds with which a row learned nothing.
 func (s *study) diverged(results, row string) map[string]bool {
 	seeds := map[string]bool{}
 	for _, cell := range s.tables[results+"-cells"].where("row=" + row) {
@@ -202,7 +202,7 @@ func hasColumn(rows table, column string) bool {
 	return ok
 }
 
-// levels are the means of a measure over the seeds that both rows of a claim have.
+// levels are the means of a measure over the common seeds of both rows of a claim.
 func (s *study) levels(c *claim, measure string) (levels [2]float64) {
 	specs := [2]string{firstWord(c.Row), firstWord(c.To)}
 	row := s.bySeed(c.Results, specs[0], measure)
@@ -222,7 +222,7 @@ func (s *study) levels(c *claim, measure string) (levels [2]float64) {
 	return levels
 }
 
-// mean adds in the order of the seeds, which decides the last digits.
+// mean adds in the order of the seeds, which determines the last digits.
 func mean(bySeed map[string]float64) float64 {
 	var values []float64
 	for _, seed := range slices.Sorted(maps.Keys(bySeed)) {

@@ -8,10 +8,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// rarest is the place of the rarest configuration that has a canary of which the column is true, among
-// all configurations of a model, from 1 for the rarest; where there is none, one more than there are
-// configurations. As in the paper's tables they are ordered by p_u p_e, then by p_u (Thakkar et al.
-// 2020, section 4.3).
+// rarest is the place of the rarest configuration with a canary for which the column is true, counted from 1
+// among the configurations of a model; without such a canary it is the number of configurations plus 1.
+// Configurations are ordered as in the paper's tables by p_u p_e, then by p_u (Thakkar et al. 2020, section 4.3).
 func rarest(column string) func(table) (float64, bool) {
 	return func(canaries table) (float64, bool) {
 		type configuration struct{ frequency, users float64 }
@@ -53,8 +52,8 @@ func perplexityAgainstExposure(canaries table) (float64, bool) {
 	return stat.Correlation(perplexities, exposures, nil), len(perplexities) > 2
 }
 
-// usersBelowHalf counts the users for whom the prepared classifier is right in less than half of the cases: those
-// in the lower half of its histogram over [0, 1] (Augenstein et al. 2020, figure 5).
+// usersBelowHalf counts the users for whom the prepared classifier is right in less than half of the cases: the
+// lower half of its histogram over [0, 1] (Augenstein et al. 2020, figure 5).
 func usersBelowHalf(cells table) (users float64, ok bool) {
 	for _, cell := range cells {
 		bins := strings.Fields(cell["prepared_users_accuracy_histogram"])
@@ -67,8 +66,8 @@ func usersBelowHalf(cells table) (users float64, ok bool) {
 	return users, ok
 }
 
-// keptAtOtherStages is the mean factor of attacks that are tried at another stage of the training than they have
-// learned at, as a share of those that are tried at the same (Orekondy et al. 2018, figure 10).
+// keptAtOtherStages is the mean factor of attacks tried at another stage of the training than the stage they
+// learned from, divided by the mean factor of attacks tried at the same stage (Orekondy et al. 2018, figure 10).
 func keptAtOtherStages(cells table) (share float64, ok bool) {
 	var same, other []float64
 	for _, cell := range cells {
@@ -86,7 +85,8 @@ func keptAtOtherStages(cells table) (share float64, ok bool) {
 	return stat.Mean(other, nil) / stat.Mean(same, nil), len(other) > 0
 }
 
-// federatedShare is a measure of FedAvg, the first row, as a share of that of SGD, the second (Orekondy et al. 2018, table 2).
+// federatedShare is a measure of FedAvg, the first row, divided by the same measure of SGD, the second (Orekondy
+// et al. 2018, table 2).
 func federatedShare(measure string) func(table) (float64, bool) {
 	return func(cells table) (float64, bool) {
 		federated, one := cells.where("row=r01").mean(measure)

@@ -1,6 +1,6 @@
-// Command claims prints the tables of the pages about the papers from the results beside them:
-// the paper's claim, the result of our runs, and the verdict. With -rewrite it writes them
-// into the pages. A test holds the pages to it.
+// Command claims prints the tables of the pages about the papers from the results next to them:
+// the paper's claim, the result of our runs, and the verdict. With -rewrite it writes the tables
+// into the pages. A test compares them with the pages.
 //
 //	go run ./docs/papers/claims
 //	go run ./docs/papers/claims -rewrite
@@ -54,11 +54,11 @@ func run(folder string, rewrite bool) error {
 	return nil
 }
 
-// sections are the parts of a page that are made of results: a table of claims, or the rows of an
-// experiment. Further words name other texts, whose results stand beside.
+// sections are the generated parts of a page: a table of claims, or the rows of an experiment.
+// Further words name other texts with a column of results.
 var sections = regexp.MustCompile(`(?s)<!-- (claims|table)((?: [a-z0-9]+)*): made of results -->\n.*?<!-- end -->`)
 
-// pageOf returns the page with its sections made of the results in the folder.
+// pageOf returns the page with its sections generated from the results in the folder.
 func pageOf(folder string, page []byte) (made []byte, err error) {
 	s := &study{folder: folder, tables: map[string]table{}, printed: map[string]bool{}}
 	made = sections.ReplaceAllFunc(page, func(section []byte) []byte {

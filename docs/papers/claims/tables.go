@@ -24,12 +24,12 @@ type table []map[string]string
 // study has the results of one paper.
 type study struct {
 	folder   string
-	tables   map[string]table      // by name, as far as they were read
-	printed  map[string]bool       // rows of means, which a later table does not repeat
+	tables   map[string]table      // by name; only tables that were read
+	printed  map[string]bool       // rows of means that are already in a table
 	compared map[string]comparison // by two rows, such as "table-1/r05 table-1/r01"; nil before they are read
 }
 
-// table reads NAME.csv, once. It is empty if there is no such file.
+// table reads NAME.csv, once. The table is empty without such a file.
 func (s *study) table(name string) (table, error) {
 	if rows, ok := s.tables[name]; ok {
 		return rows, nil
@@ -59,7 +59,7 @@ func (s *study) table(name string) (table, error) {
 	return rows, err
 }
 
-// perplexityOfCell is a column that canaries get of their cells.
+// perplexityOfCell is a column of canaries with the perplexity of their cell.
 const perplexityOfCell = "perplexity of the cell"
 
 func (s *study) join(canaries table, results string) error {
@@ -74,7 +74,7 @@ func (s *study) join(canaries table, results string) error {
 	return err
 }
 
-// where returns the rows that fit these conditions on their columns, such as "row=r01 copies=4 exposure>31".
+// where returns the rows that meet conditions on their columns, such as "row=r01 copies=4 exposure>31".
 func (rows table) where(condition string) (found table) {
 	for _, row := range rows {
 		if fits(row, condition) {
@@ -130,7 +130,7 @@ func (rows table) values(column string) (found []string) {
 	return found
 }
 
-// number is that of a cell of a table: 1 for true, 0 for false. ok is false for an empty one.
+// number is the number in a cell of a table: 1 for true, 0 for false. ok is false for an empty cell.
 func number(text string) (x float64, ok bool) {
 	switch text {
 	case "true":
@@ -142,8 +142,8 @@ func number(text string) (x float64, ok bool) {
 	return x, err == nil
 }
 
-// means returns the rows of an experiment as Markdown: those of paper.csv, ours in the same order, and ours on the
-// other texts that are named after the table.
+// means returns the rows of an experiment as Markdown: the rows of paper.csv, our rows in the same order, and our
+// rows on the other texts named after the table.
 func (s *study) means(names []string) (string, error) {
 	paper, err := s.table("paper")
 	if err != nil {
@@ -189,10 +189,11 @@ func (s *study) meansOn(name, text string) (rows []table, err error) {
 	return rows, err
 }
 
-// texts are the names of the texts of results in a head; that of the shipped text, the first, needs none.
+// texts are the names of the texts of results in a header; the shipped text, the first, has no name.
 var texts = map[string]string{"stackexchange": "history.meta: "}
 
-// joined is a label, and the last part of that of the same row on another text if it differs: "FedAvg, 300 rounds / 130 rounds".
+// joined returns a label, followed by the last part of the row's label on another text if it differs: "FedAvg,
+// 300 rounds / 130 rounds".
 func joined(label, other string) string {
 	if label == "" || label == other {
 		return other
@@ -214,7 +215,7 @@ func count(rows table, measure string) string {
 	return m["pooled_count"] + "/" + m["pooled_of"]
 }
 
-// comparedRow is a line of compared.jsonl, which coalmine compare --json prints under rows.
+// comparedRow is a line of compared.jsonl: an element of rows in the output of coalmine compare --json.
 type comparedRow struct {
 	Row, Label, To string
 	ToLabel        string `json:"to_label"`
@@ -222,7 +223,7 @@ type comparedRow struct {
 	Canaries       map[string]struct{ Difference estimate }
 }
 
-// rowName takes the paper and the digest of a run out of the name of one of its rows.
+// rowName removes the paper and the digest of the run from the name of a row.
 var rowName = regexp.MustCompile(`^[a-z]+-[0-9]{4}-(.+?)(?:-small)?-[0-9a-f.]+/`)
 
 // readCompared reads compared*.jsonl.
