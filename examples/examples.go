@@ -1,5 +1,5 @@
-// Package examples holds the experiment files that come with the program, their data, and the programs
-// that make data, as the folder examples of the repository has them.
+// Package examples embeds the repository's folder examples: experiment files, their data, and the programs that
+// make data.
 package examples
 
 import (
@@ -20,7 +20,7 @@ var files embed.FS
 // Folder is the folder of the repository that the files are below.
 const Folder = "examples"
 
-// Root is the root of a repository that has nothing but the files of this package.
+// Root is a file system with the files of this package, named from the root of the repository.
 var Root fs.FS = root{}
 
 type root struct{}
@@ -45,16 +45,16 @@ func Names() (names []string) {
 	return names
 }
 
-// Named returns the path in Root of the experiment file that has this whole name, such as
-// thakkar-2020/table-1-small or examples/thakkar-2020/table-1-small.yaml.
+// Named returns the path in Root of the experiment file with this complete name, such as thakkar-2020/table-1-small
+// or examples/thakkar-2020/table-1-small.yaml.
 func Named(name string) (string, bool) {
 	found := path.Join(Folder, trimmed(path.Clean(name))) + ".yaml"
 	_, err := fs.Stat(Root, found)
 	return found, err == nil
 }
 
-// Find returns the path of an experiment file in Root. Its name may be any end of it that no other has,
-// such as table-1-small, and leave hyphens out if that makes it no other's: thakkar-2020/table1.
+// Find returns the path of an experiment file in Root. The name may be a unique end of the path, such as
+// table-1-small, and may omit hyphens if it stays unique: thakkar-2020/table1.
 func Find(name string) (string, error) {
 	var found []string
 	for _, as := range []func(string) string{asIs, withoutHyphens} {
@@ -73,7 +73,7 @@ func Find(name string) (string, error) {
 	return "", fmt.Errorf("no example %q; the nearest names are\n  %s\n(coalmine data example lists all %d)", name, strings.Join(nearest(trimmed(name)), "\n  "), len(Names()))
 }
 
-// meant is the name that somebody has mistyped, all of it or its end.
+// meant returns the name, or the end of a name, that was probably mistyped.
 func meant(mistyped string) string {
 	ends := map[string]string{}
 	for _, n := range Names() {
@@ -87,7 +87,7 @@ func below(folder string) []string {
 	return slices.DeleteFunc(Names(), func(n string) bool { return !strings.HasPrefix(n, folder+"/") })
 }
 
-// nearest are a few names that need the fewest edits, in all or at their end.
+// nearest returns the few names with the fewest edits from the wanted one, as a whole or at their end.
 func nearest(name string) []string {
 	edits := func(n string) int { return min(readable.Edits(name, n), readable.Edits(name, path.Base(n))) }
 	names := Names()
@@ -95,7 +95,7 @@ func nearest(name string) []string {
 	return names[:min(5, len(names))]
 }
 
-// named are the names that are the wanted one or, if none is, end in it.
+// named returns the names equal to the wanted one or, if there are none, the names that end in it.
 func named(wanted string, as func(string) string) (ends []string) {
 	for _, n := range Names() {
 		if as(n) == wanted {
@@ -116,12 +116,11 @@ func asIs(name string) string { return name }
 
 func withoutHyphens(name string) string { return strings.ReplaceAll(name, "-", "") }
 
-// GeneratedData describes data that a program makes of the data that come with the examples.
+// GeneratedData describes data that a program makes from the examples' data.
 type GeneratedData struct {
 	// Example is the experiment file that reads File from the working directory.
 	Example, File string
-	// Files below examples/data: the program in Python, and the files that it reads, which are its
-	// arguments.
+	// Files below examples/data: the program in Python, and its arguments, the files that it reads.
 	Files []string
 }
 
