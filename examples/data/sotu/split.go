@@ -38,7 +38,7 @@ func split(text string) []string {
 	return out
 }
 
-// skip returns the first place from i on that holds none of the characters.
+// skip returns the first position from i on with none of the characters.
 func skip(text string, i int, characters string) int {
 	for i < len(text) {
 		r, size := utf8.DecodeRuneInString(text[i:])
@@ -50,8 +50,8 @@ func skip(text string, i int, characters string) int {
 	return i
 }
 
-// ends reports whether the sentence from start ends with text[stop:end], its
-// stops and the closing marks after them.
+// ends reports whether the sentence from start ends with text[stop:end], stops and
+// the closing marks after them.
 func ends(text string, start, stop, end int) bool {
 	after, _ := utf8.DecodeRuneInString(text[end:])
 	switch {
@@ -67,7 +67,8 @@ func ends(text string, start, stop, end int) bool {
 	return unicode.IsLower(before) && unicode.IsUpper(after)
 }
 
-// abbreviated reports whether the last word of s wants its point.
+// abbreviated reports whether the point after s belongs to an abbreviation, the last
+// word of s.
 func abbreviated(s string) bool {
 	from := strings.LastIndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) }) + 1
 	word := s[from:]
