@@ -29,8 +29,8 @@ type GaussianEstimate struct {
 // are scored by their likelihood ratio have scores of this kind. It is an error if fewer than two canaries have
 // heads or tails, or if scores do not differ or are not finite.
 //
-// No theorem for finitely many canaries covers the estimate. Normal scores are the idea of Agrawal et al. 2026
-// (arXiv 2606.12733), of which only the abstract was read; the estimate and its error are derived here.
+// No theorem for finitely many canaries covers the estimate. The idea of normal scores is that of Agrawal et al.
+// 2026 (arXiv 2606.12733, abstract); the estimate and its error are derived here.
 func EstimateGaussian(included []bool, scores []float64, delta float64) (GaussianEstimate, error) {
 	var groups [2][]float64 // tails, heads
 	for i, score := range scores {

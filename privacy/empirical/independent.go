@@ -29,8 +29,8 @@ import (
 // number of right guesses is binomial over c with the mean of a over [0, s] as its success
 // probability. s has the beta distribution with parameters c+1 and m-c, and is 1 if c = m.
 //
-// To recognize a coin in the least certain outcome of the share s costs y + Curve(y) = s, y being the
-// share that is recognized rightly, as the curve is symmetric: the mean of a is y/s.
+// A guess for the share s of the outcomes is right for a share y of at most the solution of y + Curve(y) =
+// s, because the curve is symmetric. So the mean of a over [0, s] is y/s.
 //
 // The idea is that of Xiang, Wang, Xiao, Tian and Wang 2025 (Tight Privacy Audit in One Run) and Keinan,
 // Shenfeld and Ligett 2025 (How Well Can Differential Privacy Be Audited in One Run?); proof and
