@@ -1,6 +1,6 @@
-// Command composecheck loads Compose files as `docker compose config` does, with
-// the library that Compose itself is made of, and fails with its errors. It is a
-// module of its own so that the program does not depend on that library.
+// Command composecheck loads Compose files like `docker compose config`, with
+// Compose's own library, and fails with its errors. It is a separate module, so
+// that the program does not depend on that library.
 package main
 
 import (
@@ -18,8 +18,8 @@ func main() {
 	}
 }
 
-// check loads the files with the variables of this process, all profiles on. No
-// .env file is read: it would stand in for a variable that is missing.
+// check loads the files with the variables of this process and all profiles. It
+// reads no .env file, which could hide a missing variable.
 func check(ctx context.Context, paths []string) error {
 	options, err := cli.NewProjectOptions(paths, cli.WithOsEnv, cli.WithProfiles([]string{"*"}))
 	if err != nil {
