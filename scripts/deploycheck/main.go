@@ -1,8 +1,8 @@
 // Command deploycheck reads the manifests for Kubernetes and the configuration and
-// alerts of Prometheus as these programs do, with their own types and parsers, and
-// fails with their errors: an unknown field, a wrong type, an expression that does
-// not parse. It asks no cluster. It is a module of its own so that the program does not
-// depend on those libraries.
+// alerts of Prometheus with the types and parsers of these programs, and fails with
+// their errors: an unknown field, a wrong type, an invalid expression. It contacts no
+// cluster. It is a separate module, so that the program does not depend on those
+// libraries.
 //
 //	deploycheck DIRECTORY    # with kubernetes/ and prometheus/
 package main
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// check reads all files and returns everything that is wrong.
+// check reads all files and returns all faults.
 func check(dir string) error {
 	manifests, err := filepath.Glob(filepath.Join(dir, "kubernetes", "*.yaml"))
 	if err != nil {
