@@ -1,5 +1,5 @@
-// Command notices writes the licences of Go and of the modules that a release of coalmine links,
-// for all platforms, each text once. It finds them beside the linked packages, in the module cache.
+// Command notices writes the licences of Go and of the modules that a release of coalmine links, for
+// all platforms, each text once. It finds them next to the linked packages, in the module cache.
 package main
 
 import (
@@ -76,7 +76,8 @@ func upTo(root, folder string) []string {
 	return folders
 }
 
-// isLicense matches the names of files that licences demand to be passed on, and of a folder of such.
+// isLicense matches the names of files that licences require to be distributed, and of a folder of
+// such files.
 var isLicense = regexp.MustCompile(`(?i)^((un)?licen[cs]e|copying|copyright|notice|third[-_]party)`)
 
 // licences returns the paths of the licence files in folders.
@@ -132,7 +133,7 @@ func write() ([]byte, error) {
 	return format(len(modules), texts), nil
 }
 
-// collect returns the texts of all modules. Texts that differ in white space alone are one.
+// collect returns the texts of all modules. Texts that differ only in white space count as one.
 func collect(modules map[string][]string) ([]*text, error) {
 	byWords := map[string]*text{}
 	for name, folders := range modules {
