@@ -47,8 +47,8 @@ type licenseChoice struct {
 	Expression string `json:"expression"`
 }
 
-// billOfMaterials lists the modules of a program, which the linker has written into it, and the packages
-// of its page.
+// billOfMaterials lists the modules of a program, as recorded by the linker, and the packages of its
+// page.
 func billOfMaterials(program []byte, made time.Time) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {

@@ -73,7 +73,7 @@ type imageConfig struct {
 	} `json:"rootfs"`
 }
 
-// dockerImage is an entry of manifest.json, which docker load reads where it does not know indexes.
+// dockerImage is an entry of manifest.json, for versions of docker load that do not read indexes.
 type dockerImage struct {
 	Config   string
 	RepoTags []string
@@ -88,7 +88,7 @@ type image struct {
 	docker []dockerImage
 }
 
-// newImage makes an image for linux of programs by architecture, each with the files beside it.
+// newImage makes an image for Linux from programs by architecture, each with its accompanying files.
 func newImage(programs map[string][]byte, beside []file, made time.Time) ([]byte, error) {
 	m := &image{made: made, index: index{2, indexType, nil}}
 	architectures := slices.Sorted(maps.Keys(programs))
@@ -173,8 +173,8 @@ func layerOf(files []file, made time.Time) (layer []byte, id string, err error) 
 	return packed.Bytes(), digestOf(plain.Bytes()), nil
 }
 
-// authorities are the certificates of Mozilla's list, which the module's version fixes. Those that are trusted under
-// conditions are left out, because the file cannot state conditions.
+// authorities are the certificates of Mozilla's list, at the module's version. Certificates trusted under conditions
+// are left out, because the file cannot state conditions.
 func authorities() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {

@@ -1,6 +1,6 @@
 // Command release builds the archives of a release into a folder: a static binary for each platform
-// with licenses, man pages and completions, a bill of materials, a container image of the programs
-// for Linux, and the checksums of all. The same commit gives the same bytes, built by the same Go wherever it lies.
+// with licenses, man pages and completions, a bill of materials, a container image of the programs for Linux, and
+// the checksums of all. The same commit and the same Go give the same bytes in any folder.
 package main
 
 import (
@@ -109,7 +109,7 @@ func containerImage(programs map[string][]byte, beside []file, made time.Time) (
 	return newImage(programs, files, made)
 }
 
-// committed is when the commit was made that lies here, whose files must not be modified.
+// committed returns the time of the checked-out commit. It is an error if files are modified.
 func committed() (time.Time, error) {
 	changes, err := output(nil, "git", "status", "--porcelain")
 	if err != nil {
@@ -126,7 +126,7 @@ func committed() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// output runs a program with more environment, and returns its output.
+// output runs a program with additional environment variables, and returns its output.
 func output(environment []string, name string, arguments ...string) ([]byte, error) {
 	c := exec.Command(name, arguments...)
 	c.Env, c.Stderr = append(os.Environ(), environment...), os.Stderr
@@ -144,7 +144,7 @@ type file struct {
 	program bool
 }
 
-// accompanying are the files that stand beside the program in all archives.
+// accompanying are the files next to the program in all archives.
 func accompanying(work string, made time.Time) ([]file, error) {
 	if _, err := output([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", made.Unix()), "CGO_ENABLED=0"},
 		"go", "run", "-tags", build.ReleaseTags+",man", "./cmd/coalmine", "man", filepath.Join(work, "beside")); err != nil {
@@ -216,7 +216,7 @@ func (f *file) mode() fs.FileMode {
 	return 0o644
 }
 
-// tarred packs files into a folder of that name, owned by root.
+// tarred packs files into a folder with the given name, owned by root.
 func tarred(folder string, files []file, made time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	packed, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level exists
