@@ -111,8 +111,8 @@ type Attack struct {
 	// AUC is the area under the receiver operating characteristic.
 	AUC *float64 `parquet:"auc"`
 	P   *float64 `parquet:"p"`
-	// NetworksAP and NetworksSD are the mean and the standard deviation of AP over networks with other initial values, which
-	// the interval of AP, over users, does not hold.
+	// NetworksAP and NetworksSD are the mean and the standard deviation of AP over networks with other initial
+	// values. The interval of AP is over users and does not cover this variation.
 	NetworksAP *float64 `parquet:"networks_ap"`
 	NetworksSD *float64 `parquet:"networks_sd"`
 }

@@ -53,8 +53,8 @@ type Change struct {
 	Label  string  `json:"what"`
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
-	// P is the p-value of the difference by the chance of drawing from the models; nil if there is none. It
-	// excludes the chance of the training.
+	// P is the p-value of the difference, given the randomness of samples drawn from the models; nil if there
+	// is none. It does not cover the randomness of the training.
 	P *float64 `json:"p,omitempty"`
 }
 
@@ -87,11 +87,11 @@ type OwnCanary struct {
 // into.
 type CanaryOutcome any
 
-// UsersAlone says that intervals over users leave the chance of initial values out. A way to measure that chance
-// follows it.
+// UsersAlone begins the note that intervals over users do not cover the variation by initial values. The caller
+// appends a method to measure that variation.
 const UsersAlone = "; the intervals hold the chance of users, not that of the network's initial values: "
 
-// Replicated is a way to measure the chance of initial values, for audits that train a network once.
+// Replicated is the method for audits that train one network; see UsersAlone.
 const Replicated = "grid.replicates above 1, which trains all anew, measures both"
 
 // LastEpoch warns that the last epoch of a network's training still improved it.

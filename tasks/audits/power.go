@@ -87,8 +87,8 @@ type Question struct {
 	Leak  float64
 	// Limit makes a number above it the find; nil selects the statement's own find.
 	Limit *float64
-	// Enough, if set, is all that is asked of the power: the answer may be another power with the same value. It
-	// does not turn from true to false as the power grows.
+	// Enough, if set, allows any answer for which Enough returns the same as for the power. It does not turn
+	// from true to false as the power grows.
 	Enough func(power float64) bool
 }
 
@@ -106,8 +106,9 @@ const Significance = 1 - Confidence
 // Trials is the number of simulated audits for most powers. Their standard error is at most 2.5%.
 const Trials = 400
 
-// Simulated is the share of a number of simulated audits that find a leak. draw returns a function that draws
-// the evidence of one; found judges it by the limit of the question, or without one by limit.
+// Simulated returns a function that simulates audits and returns the share of them that find a leak. draw
+// returns a function that draws the evidence of one audit; found judges it by the limit of the question, by
+// default limit.
 func Simulated[E any](trials int, limit float64, draw func(sizes []int, leak float64) func(*rand.Rand) E, found func(sizes []int, limit float64) func(E) bool) func(Question) float64 {
 	return NewSimulation(trials, draw).Power(limit, found)
 }
@@ -119,7 +120,7 @@ type Simulation[E any] struct {
 	drawn  map[string]*evidence[E] // by sizes and leak
 }
 
-// evidence is that of the first audits.
+// evidence is the evidence of the first simulated audits.
 type evidence[E any] struct {
 	one  func(*rand.Rand) E
 	list []E
@@ -130,7 +131,8 @@ func NewSimulation[E any](trials int, draw func(sizes []int, leak float64) func(
 	return &Simulation[E]{trials, draw, map[string]*evidence[E]{}}
 }
 
-// Power is documented at Simulated. A question with Enough needs only as many audits as decide it.
+// Power returns the function that Simulated documents. For a question with Enough it simulates only until the
+// answer is certain.
 func (s *Simulation[E]) Power(limit float64, found func(sizes []int, limit float64) func(E) bool) func(Question) float64 {
 	return func(q Question) float64 {
 		key := fmt.Sprint(q.Sizes, q.Leak)

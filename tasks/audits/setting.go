@@ -42,7 +42,8 @@ type Setting struct {
 	// TestFraction of the examples is held out, or the split TestSplit, if not empty.
 	TestFraction numbers.Probability
 	TestSplit    string
-	// Design is the design of audits' own canaries by the canaries block, while the audits are completed.
+	// Design is canaries.design, the default design of audits' own canaries. It is set only while the audits are
+	// completed.
 	Design canaries.Design
 	// Canaries are the canaries of the canaries block. It may be nil.
 	Canaries *Canaries
