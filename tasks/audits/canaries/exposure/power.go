@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power returns the power for the inserted canaries. The statement is about the highest exposure; it is not
-// without a finding if the comparison with controls has one.
+// power returns the power for the inserted canaries. The statement is about the highest exposure. A finding
+// of the comparison with controls counts too.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	r := best(s)
 	if r == nil || s.Canaries == nil || s.Canaries.Inserted == 0 {
