@@ -5,7 +5,7 @@
 //	Clients     the members, for the task that trains
 //	Directions  the vectors of a one-shot audit, computed from the seed and stored nowhere
 //	Blocks      those of a one-run audit, likewise
-//	Watch       what is followed of the releases, from one round to the next
+//	Watch       statistics of the releases, updated after each round
 
 package canaries
 

@@ -16,9 +16,9 @@ import (
 // that does not depend on it has mean 0 and variance 1/d; the cosine is a sum of independent
 // bounded terms, normal in the limit unless few elements make up most of v, and with tails below 2
 // exp(-d t^2/2) for every v (Hoeffding 1963, theorem 2). If isotropic noise dominates v, the cosine
-// with any fixed direction has the distribution for the sphere. And signs cost one bit per element
-// instead of a normal number, so that the cosines with a thousand canaries take less than one pass
-// of a client over its data.
+// with any fixed direction has the distribution for the sphere. A sign costs one bit instead of a
+// normal number, so the cosines with a thousand canaries take less than one pass of a client over
+// its data.
 //
 // The bits come from seeds.CanaryUpdates by canary, lowest bit of a number first: a 1 is a plus.
 type Directions struct{ Seed uint64 }
