@@ -24,16 +24,17 @@ import (
 //
 // Params: ImportParams. No inputs. Metrics: ImportMetrics. Blobs:
 //
-//	corpus-00000 …  the corpus stream; before each example a uvarint: how many
-//	                examples of the source lie between it and the user's one before,
-//	                modulo 2^64 where that one stands after it in the source; after each
-//	                another, its group among the user's, where the reading has groups
+//	corpus-00000 …  the corpus stream; before each example a uvarint: the number of
+//	                examples of the source between the user's previous example and
+//	                this one, modulo 2^64 if the previous one comes later in the
+//	                source; after each example another uvarint: the number of its
+//	                group within the user, if the reading has groups
 //	corpus-index    Index over the users
 //	dictionary      the distinct words, one a line, in order of first appearance;
-//	                at levels that fix them all symbols, in their order; where
-//	                something is predicted of texts, all its labels before the words
+//	                at levels with fixed symbols, all of these in their order; if
+//	                labels of texts are predicted, all labels before the words
 //	users           JSON array of the users' names
-//	splits          see SplitsBlob; only where splits of the data's own are parts
+//	splits          see SplitsBlob; only if the parts are the splits of the data
 //
 // For pairs, the dictionary has the separator too.
 var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runImport)}

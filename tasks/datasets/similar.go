@@ -7,7 +7,7 @@ import (
 )
 
 // SimilarUsers counts the names of users that differ from another name only in white space around
-// them or in their Unicode form. They are users of their own.
+// them or in their Unicode form. Each counts as a separate user.
 type SimilarUsers struct {
 	Names int `json:"names"`
 	// Name is the first of them, and Other the name that it resembles.
