@@ -168,7 +168,7 @@ func CheckFraction(name string, f float64) error {
 	return nil
 }
 
-// HeldOut draws which of n balanced users are held out: fraction x n of them, rounded to the
+// HeldOut draws the held-out users among n balanced users: fraction x n of them, rounded to the
 // nearest, all sets of that size equally likely.
 func HeldOut(seed uint64, n int, fraction float64) []bool {
 	out := make([]bool, n)
