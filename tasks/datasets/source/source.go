@@ -1,6 +1,6 @@
 // Package source reads the files of a source: records of a user and a text, a pair, a labelled text
-// or an image, from JSON lines or the tables of package forms. A Reading says how; Records yields
-// one record after another within Limits, and an Error names file, line and the expected form.
+// or an image, from JSON lines or the tables of package forms. A Reading determines the conversion. Records
+// yields the records in order, within Limits. An Error names file, line and the expected form.
 package source
 
 import (
@@ -76,10 +76,10 @@ func (l Limits) Shortest() Limits {
 	return l
 }
 
-// Record is one line of a source. User and Text are not empty and are valid UTF-8; except for
-// these: the Text of an image, at the image level, is a byte for its label and a byte for each
-// pixel; of a pair, the text, the byte 0xFF and the target; of a text with labels, a byte for each
-// label, the byte 0xFF and the text.
+// Record is one line of a source. User and Text are not empty and are valid UTF-8. Some Texts are not UTF-8:
+// the Text of an image, at the image level, is a byte for its label and a byte for each pixel; the Text of a
+// pair is the text, the byte 0xFF and the target; the Text of a text with labels is a byte for each label, the
+// byte 0xFF and the text.
 type Record struct {
 	User, Text string
 	// Time orders a user's records, if the reading is Timed; dates are seconds since 1970.
