@@ -1,15 +1,15 @@
-// Package dataexport writes the data that a cell of a run was computed on as tables that other programs
-// read: the part and use of every example of the source, the training data of each user, the place of
-// each copy of a canary, the cohort of each round, the updates of its devices, the references of the
-// canaries, and the losses that tell members from others.
+// Package dataexport writes the data of a cell of a run as tables for other programs: the part and use of
+// every example of the source, the training data of each user, the place of each copy of a canary, the cohort
+// of each round, the updates of its devices, the references of the canaries, and the losses of members and
+// held-out users.
 //
 //	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
 //	for _, table := range dataexport.Tables(e) {
 //		err := cell.Write(ctx, table, dataexport.JSONLines, file)
 //	}
 //
-// Rows are written as they are read or drawn: memory grows with the users and
-// words of the source, and a byte an example for Parts, never with the rows.
+// Rows are written as they are read or drawn. Memory does not grow with the rows: it grows with the users and
+// words of the source and, for Parts, with one byte per example.
 package dataexport
 
 import (
@@ -32,15 +32,15 @@ const (
 	Parts Table = "parts"
 	// Population has a Trained for each example that trains, user after user.
 	Population Table = "population"
-	// Canaries has a Canary for each, those of an audit's own last.
+	// Canaries has a Canary for each canary; canaries planted by an audit come last.
 	Canaries Table = "canaries"
-	// References has a Reference for each random sequence, as they are drawn.
+	// References has a Reference for each random sequence, in the order of the draws.
 	References Table = "references"
 	// Cohorts has a Cohort for each round.
 	Cohorts Table = "cohorts"
 	// Devices has a Device for each user of the population.
 	Devices Table = "devices"
-	// Updates has an Update for each layer of each update that was recorded.
+	// Updates has an Update for each layer of each recorded update.
 	Updates Table = "updates"
 	// Memberships has a Membership for each balanced user, held-out ones last.
 	Memberships Table = "memberships"
@@ -73,13 +73,13 @@ func Tables(e *experiment.Experiment) []Table {
 	return tables
 }
 
-// DefaultTables are those of a cell's tables that are written where none is named: all but Updates,
-// which may be larger than the others together, and Memberships, which the end of a run alone has.
+// DefaultTables are the tables to write if none is named: all of a cell's tables except Updates, which may be
+// larger than the others together, and Memberships, which only a finished run has.
 func DefaultTables(e *experiment.Experiment) []Table {
 	return slices.DeleteFunc(Tables(e), func(t Table) bool { return t == Updates || t == Memberships })
 }
 
-// planted reports whether an audit has canaries of its own in the data.
+// planted reports whether an audit plants its own canaries in the data.
 func planted(e *experiment.Experiment) bool {
 	return slices.ContainsFunc(e.Audit.Requested(), func(m experiment.Method) bool {
 		_, plants := m.Fields.(audits.Planter)
@@ -103,7 +103,7 @@ type Example struct {
 	// Example is its place in the source, from 0: line Example+1 of its file if there is one.
 	Example int64  `json:"example" parquet:"example"`
 	User    string `json:"user" parquet:"user,dict"`
-	// Part is train, test or validation. Of train, balancing leaves out some.
+	// Part is train, test or validation. Balancing leaves out some examples of train.
 	Part string `json:"part" parquet:"part,dict"`
 	// Tokens are the model's input: <begin>, the words, and <end> unless they fill a whole sequence.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
@@ -114,7 +114,7 @@ type Trained struct {
 	// User counts the population's users from 0, Example those of the user.
 	User    int64 `json:"user" parquet:"user"`
 	Example int64 `json:"example" parquet:"example"`
-	// Canary is the number of the one that stands there, null if there is none.
+	// Canary is the number of the canary in this place; null without a canary.
 	Canary *int64 `json:"canary" parquet:"canary,optional"`
 	// Tokens are the trained tokens, with <begin> and <end> as in Example.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
@@ -126,12 +126,12 @@ type Canary struct {
 	// Tokens are its words, without <begin> and <end>.
 	Tokens []int32  `json:"tokens" parquet:"tokens,list"`
 	Words  []string `json:"words" parquet:"words,list"`
-	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for canaries that are held
-	// back, for those with InsertedTimes, and for those of an audit's own.
+	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for held-back canaries, for
+	// canaries with InsertedTimes, and for canaries planted by an audit.
 	UserProbability    string `json:"user_probability" parquet:"user_probability"`
 	ExampleProbability string `json:"example_probability" parquet:"example_probability"`
 	HeldBack           bool   `json:"held_back" parquet:"held_back"`
-	// InsertedTimes is the chosen number of insertions, 0 where there is none.
+	// InsertedTimes is the chosen number of insertions; 0 if none was chosen.
 	InsertedTimes int64 `json:"inserted_times" parquet:"inserted_times"`
 	// Format names the canary's format; empty if all canaries have one.
 	Format string `json:"format" parquet:"format"`
@@ -139,7 +139,7 @@ type Canary struct {
 	Sharers int64 `json:"sharers" parquet:"sharers"`
 	// Copies are its places in the population.
 	Copies []Place `json:"copies" parquet:"copies,list"`
-	// Coin is that of a canary of an audit's own; null for other canaries.
+	// Coin is the coin of a canary planted by an audit; null for other canaries.
 	Coin *Coin `json:"coin" parquet:"coin,optional"`
 }
 
@@ -149,7 +149,7 @@ type Place struct {
 	Example int64 `json:"example" parquet:"example"`
 }
 
-// Coin decides whether a canary of an audit's own is in the data.
+// Coin decides whether a canary planted by an audit is in the data.
 type Coin struct {
 	User int64 `json:"user" parquet:"user"`
 	// Example is the record that the coin is about, -1 for the whole user.
@@ -159,7 +159,7 @@ type Coin struct {
 
 // Reference is a random sequence that canaries are ranked against.
 type Reference struct {
-	// Number counts those of a format as they are drawn, from 0.
+	// Number counts the references of a format in the order of the draws, from 0.
 	Number int64 `json:"number" parquet:"number"`
 	// Tokens follow the prefix of a canary.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
@@ -174,12 +174,12 @@ type Cohort struct {
 	Users []int32 `json:"users" parquet:"users,list"`
 }
 
-// Device is a user of the population, where users are divided into devices.
+// Device is a user of the population, if users are divided into devices.
 type Device struct {
 	// Device is the number of the population's user.
 	Device int64 `json:"device" parquet:"device"`
-	// User is the one whose examples it has, from 0, of those that were divided; a profile has
-	// a number after these.
+	// User is the user whose examples the device has, numbered from 0 among the divided users; profiles have
+	// the numbers after these.
 	User int64 `json:"user" parquet:"user"`
 	// Shadow devices are the adversary's.
 	Shadow bool `json:"shadow" parquet:"shadow"`
@@ -195,14 +195,14 @@ type Update struct {
 	Round  int64  `json:"round" parquet:"round"`
 	Device int64  `json:"device" parquet:"device"`
 	Layer  string `json:"layer" parquet:"layer,dict"`
-	// Values are those of the layer's parameters in their order, or their projection. They
-	// are overwritten by the next row's.
+	// Values are the values of the layer's parameters in their order, or their projection. The next row
+	// overwrites them.
 	Values []float32 `json:"values" parquet:"values,list"`
 }
 
 // Membership holds the data of a user that a membership audit reads.
 type Membership struct {
-	// User counts the balanced users that train from 0, and then those held out.
+	// User counts the balanced users that train from 0, and then the held-out users.
 	User int64 `json:"user" parquet:"user"`
 	// Member says that the audited model trained on the user.
 	Member bool `json:"member" parquet:"member"`
@@ -212,15 +212,16 @@ type Membership struct {
 	Targets int64 `json:"targets" parquet:"targets"`
 	// Loss is the sum over them under the audited model, in nats.
 	Loss float64 `json:"loss" parquet:"loss"`
-	// MinK and MinKPlusPlus are the means of the lowest fifth of the targets' log-likelihoods, in nats, and
-	// of these in standard deviations from the model's own mean. Curvature is the mean of all log-likelihoods
-	// less that mean, over the root mean square of the deviations. Nil by a model that scores whole texts,
-	// the last two also by one that tells the probabilities of targets alone.
+	// MinK is the mean of the lowest fifth of the targets' log-likelihoods, in nats. MinKPlusPlus is the same
+	// for log-likelihoods standardized by the mean and deviation of the model's distribution. Curvature is
+	// the mean difference of log-likelihoods from that mean, over the root mean square of the deviations. All
+	// are nil for a model that scores only whole texts; the last two also for a model that returns only the
+	// probabilities of targets.
 	MinK         *float64 `json:"min_k" parquet:"min_k,optional"`
 	MinKPlusPlus *float64 `json:"min_k_plus_plus" parquet:"min_k_plus_plus,optional"`
 	Curvature    *float64 `json:"curvature" parquet:"curvature,optional"`
 	// Words are the numbers of the words of the user's text, each followed by its count, and Compressed the
-	// text's length in bytes after compression by zlib; none of images.
+	// text's length in bytes after compression by zlib; both are empty for images.
 	Words      []int64 `json:"words" parquet:"words,list"`
 	Compressed int64   `json:"compressed" parquet:"compressed"`
 	// References has the reference models, in their order.

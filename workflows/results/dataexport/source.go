@@ -13,8 +13,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// source gives the reading parts of tasks the stored outputs. It keeps the blobs that were read last,
-// since streams are read in small pieces. It is for one goroutine.
+// source supplies stored outputs to the readers of task packages. It keeps the latest blobs, because
+// streams are read in small pieces. It is not safe for concurrent use.
 type source struct {
 	archive *storage.Archive
 	plan    *plan.Plan
@@ -22,8 +22,8 @@ type source struct {
 	recent  []recentBlob // the newest last
 }
 
-// recentBlobs is how many whole blobs are kept: a shard of each stream that a
-// table reads at a time, and one more.
+// recentBlobs is the number of whole blobs to keep: a shard of each stream that a table reads at a
+// time, and one more.
 const recentBlobs = 5
 
 type recentBlob struct {
@@ -129,7 +129,7 @@ func (s *source) Imported(_ context.Context, digest storage.Digest) (io.ReadClos
 	return nil, fmt.Errorf("source %s is not read again", digest.Short())
 }
 
-// missing names the node of a missing output, and tells how to get it.
+// missing names the node of a missing output, and explains how to recompute it.
 func (s *source) missing(node storage.Key, err error) error {
 	if n := s.plan.Nodes[node]; n != nil && errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("%q (%s, node %s) is not stored: %w; it is once the run has come to it, and stays while the run exists", n.Label, n.Kind, node.Short(), storage.ErrNotFound)

@@ -70,7 +70,7 @@ func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
 	})
 }
 
-// eachPlaced goes through the examples of the parts that a node has written.
+// eachPlaced visits the examples of the parts that a node has written.
 func eachPlaced(ctx context.Context, t *tasks.Task, parts *plan.Node, do func(datasets.PlacedExample) error) error {
 	if parts.Kind == datasets.OutOfVocabulary.Name {
 		params, err := paramsOf[datasets.OutOfVocabularyParams](parts)
@@ -155,7 +155,8 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 	return nil
 }
 
-// coins are those of an audit with canaries of its own, by canary; none without one.
+// coins returns the coins of the audit that plants canaries, by canary; empty
+// without such an audit.
 func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
 	if !planted(c.Experiment) {
 		return nil, nil
@@ -191,7 +192,7 @@ func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) err
 	return nil
 }
 
-// eachReferenceOf draws those that canaries of one group are ranked against.
+// eachReferenceOf draws the references of one group of canaries.
 func (c *Cell) eachReferenceOf(ctx context.Context, g audits.Group, ordinary int, row func(number int64, tokens []int32) error) error {
 	node, params, err := c.sampling(g)
 	if err != nil {

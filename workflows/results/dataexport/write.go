@@ -18,15 +18,15 @@ type Format string
 const (
 	// JSONLines has one JSON object a line.
 	JSONLines Format = "jsonl"
-	// Parquet has row groups of about rowGroup rows, compressed by Zstandard.
+	// Parquet writes row groups of about rowGroup rows, compressed by Zstandard.
 	Parquet Format = "parquet"
 )
 
 // Formats lists the formats.
 func Formats() []Format { return []Format{JSONLines, Parquet} }
 
-// rowGroup is how many rows of a Parquet file are held in memory. A row with a list counts as
-// one more for every valuesOfRow elements.
+// rowGroup is the number of rows of a Parquet file held in memory. A row with a list counts
+// as one more for every valuesOfRow elements.
 const (
 	rowGroup    = 1 << 15
 	valuesOfRow = 32
