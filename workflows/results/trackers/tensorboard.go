@@ -15,11 +15,11 @@ import (
 	"coalmine/workflows/results"
 )
 
-// An event file of TensorBoard is a file of records as TensorFlow has them
-// (tensorflow/core/lib/io/record_writer.h), each of which is an Event (event.proto) in the wire format
-// of protocol buffers. The first says which version the file has. The second and third are summaries of
-// the plugin hparams (plugin_data.proto): the parameters, and how the cell has ended. Then comes one for
-// each step, ascending, with its scalars, which are float32 there.
+// An event file of TensorBoard is a file of TensorFlow's records
+// (tensorflow/core/lib/io/record_writer.h). Each record is an Event (event.proto) in the wire format of
+// protocol buffers. The first has the version of the file. The second and third are summaries of the
+// plugin hparams (plugin_data.proto): the parameters, and the end of the cell. An event for each step
+// follows, ascending, with its scalars in float32.
 
 // Fields of the messages.
 const (
@@ -74,7 +74,7 @@ var hparamsStatus = map[string]uint64{
 	results.Done: hparamsSuccess, results.Failed: hparamsFailure, results.Cancelled: hparamsUnknown, results.Pending: hparamsRunning,
 }
 
-// tensorBoardRun is the event file of a cell, in a folder of its own.
+// tensorBoardRun is the event file of a cell, in a separate folder.
 func tensorBoardRun(run *Run, c *Cell) []file {
 	seconds := float64(run.milliseconds()) / 1000
 	var out []byte
@@ -119,7 +119,7 @@ func event(seconds float64, step int64) message {
 	return message{}.double(eventWallTime, seconds).number(eventStep, uint64(step))
 }
 
-// hparams is the Summary of one of the plugin's messages, which stands beside a tensor of one zero.
+// hparams is the Summary with one of the plugin's messages and a tensor of a single zero.
 func hparams(tag string, field protowire.Number, content message) message {
 	const version = 0 // of HParamsPluginData: left out, as all zeros
 	plugin := message{}.text(pluginName, "hparams").bytes(pluginContent, message{}.number(1, version).bytes(field, content))
@@ -138,8 +138,8 @@ func startInfo(c *Cell, seconds float64) (info message) {
 	return info.text(startGroup, c.Name).double(startTime, seconds)
 }
 
-// jsonValue is a google.protobuf.Value. Lists and null are texts, which alone the plugin takes
-// beside numbers and truth values.
+// jsonValue is a google.protobuf.Value. The plugin accepts only texts, numbers and bools, so lists and
+// null become texts.
 func jsonValue(p experiment.Axis) message {
 	var value any
 	if json.Unmarshal(p.Value, &value) != nil {
@@ -178,7 +178,8 @@ func (m message) text(field protowire.Number, v string) message { return m.bytes
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendRecord appends a record: the length, its checksum, the data and theirs.
+// appendRecord appends a record: the length, the checksum of the length, the data, and the checksum of
+// the data.
 func appendRecord(out, data []byte) []byte {
 	start := len(out)
 	out = binary.LittleEndian.AppendUint64(out, uint64(len(data)))
@@ -187,8 +188,7 @@ func appendRecord(out, data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(out, masked(data))
 }
 
-// masked is the CRC-32C of data as records have it: turned and shifted, so that a checksum of
-// data that holds checksums stays one.
+// masked is the CRC-32C of data, rotated and shifted as in TensorFlow's records.
 func masked(data []byte) uint32 {
 	crc := crc32.Checksum(data, castagnoli)
 	return (crc>>15 | crc<<17) + 0xa282ead8

@@ -1,15 +1,15 @@
-// Package trackers writes the outcome of a run in the forms that programs read which track
-// experiments: a file store of MLflow, and event files of TensorBoard.
+// Package trackers writes the results of a run for programs that track experiments: a file store of
+// MLflow, and event files of TensorBoard.
 //
-// Every cell is a run of such a program. It has as parameters the cell's resolved
-// experiment, and as metrics, by rounds (of SGD by steps), three groups:
+// Every cell becomes a run of such a program. Its parameters are the cell's resolved experiment. Its
+// metrics, by round (of SGD by step), have three groups:
 //
 //	training/…  numbers of every round, the columns of results --rows rounds
 //	audit/…     measurements along the training, the numbers of the curve in the JSON
 //	final/…     outcomes, the columns of numbers of results --rows cells
 //
-// Equal runs give equal bytes. No time is taken from a clock: all that has one has that at
-// which the run was submitted, or 0 where that is not known.
+// Equal runs give equal bytes. No time comes from a clock: all times are the time of the submission,
+// or 0 if it is unknown.
 package trackers
 
 import (
@@ -36,7 +36,7 @@ import (
 // Run is a run as trackers have it.
 type Run struct {
 	ID, Experiment string
-	// Submitted is the time that everything has; zero where it is not known.
+	// Submitted is the time of the submission, used for all times; zero if unknown.
 	Submitted time.Time
 	Cells     []Cell
 }
@@ -45,7 +45,7 @@ type Cell struct {
 	Name, Label string
 	// Status is one of package results.
 	Status string
-	// Digest is that of the run's id, the cell's name and its resolved experiment.
+	// Digest is the digest of the run's id, the cell's name and its resolved experiment.
 	Digest [sha256.Size]byte
 	// Params are the leaves of the resolved experiment by their paths, ascending, and the
 	// axes that the cell leaves out, as null.
@@ -68,7 +68,7 @@ type Point struct {
 	Value float64 // finite
 }
 
-// New is the run of these results, rounds and resolved experiment, which belong together.
+// New returns the run of a cell with these results, rounds and resolved experiment.
 func New(r *results.Results, rounds *results.Rounds, spec *experiment.Spec, submitted time.Time) (*Run, error) {
 	run := &Run{ID: r.Run, Experiment: r.Experiment, Submitted: submitted}
 	if len(r.Cells) != len(spec.Cells) || len(r.Cells) != len(rounds.Cells) {
@@ -140,7 +140,7 @@ func (m metrics) add(group, name string, step int64, value float64) {
 	m[name][step] = value
 }
 
-// safe is a name that trackers and file systems accept: other characters become "_".
+// safe returns a name that trackers and file systems accept: other characters become "_".
 func safe(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
@@ -219,10 +219,10 @@ type Format struct {
 	Name string
 	// Description describes the format in a few words.
 	Description string
-	// Reader is a command that shows a folder of it, with %s for the folder.
+	// Reader is a command that shows a folder of the tracker, with %s for the folder.
 	Reader string
 
-	// folder is the name of the run's folder within that of the tracker.
+	// folder is the name of the run's folder in the tracker's folder.
 	folder func(*Run) string
 	// about are the files of the whole run, and cell those of one cell, below folder.
 	about func(*Run) []file
@@ -268,8 +268,8 @@ type Written struct {
 	Files  int    `json:"files"`
 }
 
-// Write writes a run into the tracker's folder dir, which may hold other runs and is made where it is
-// missing. The run's own folder must not be there yet; it appears whole or not at all.
+// Write writes a run into the tracker's folder dir, which may hold other runs and is made if missing.
+// The run's own folder must not exist; it appears completely or not at all.
 func (f Format) Write(dir string, run *Run) (*Written, error) {
 	out := &Written{Run: run.ID, Folder: filepath.Join(dir, f.folder(run)), Cells: len(run.Cells)}
 	if _, err := os.Lstat(out.Folder); !errors.Is(err, fs.ErrNotExist) {
@@ -292,7 +292,7 @@ func (f Format) Write(dir string, run *Run) (*Written, error) {
 	return out, os.Rename(unfinished, out.Folder)
 }
 
-// writeFiles writes all files of a run below a folder and returns how many.
+// writeFiles writes all files of a run below a folder and returns their number.
 func (f Format) writeFiles(folder string, run *Run) (written int, err error) {
 	write := func(files []file) error {
 		for _, file := range files {
