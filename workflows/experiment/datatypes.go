@@ -23,8 +23,8 @@ type Data struct {
 	// also in S3: s3://bucket/key, s3://bucket/prefix/. A relative path starts at the working directory,
 	// else at the experiment file's.
 	Source string `json:"source" required:"true" also:"path file dataset name"`
-	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line. Guards
-	// against a changed source; submitted runs carry it.
+	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line. Detects
+	// a changed source; submitted runs carry it.
 	SHA256 string `json:"sha256,omitempty"`
 	// Form of the files, needed for CSV and TSV, else detected from the content. stackexchange reads the
 	// sentences of posts or comments, tff a split.
@@ -39,7 +39,7 @@ type Data struct {
 	// Splits of the files, in their order. Absent: detected from subdirectories or names such as
 	// train-00000-of-00002.parquet; submitted runs that read splits carry them.
 	FileSplits []string `json:"file_splits,omitempty"`
-	// Version of the rules of reading (docs/data.md). Absent: 2 if that changes anything; submitted runs
+	// Version of the rules of reading (docs/data.md). Absent: 2 if that makes a difference; submitted runs
 	// then carry it.
 	ReadingRules text.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
 	// Faulty records: stop refuses them before anything runs, with file and place; skip leaves out and
@@ -69,7 +69,8 @@ type Data struct {
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
 	// Length at which examples are cut, by default 20 words, 100 bytes or 32 tokens.
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte subword" unit:"words (byte level: bytes; subword: tokens)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
-	// Faults planted in all parts as the data are read. Users, parts and vocabulary ignore them.
+	// Faults planted in all parts as the data are read. Users, parts and vocabulary are those without
+	// faults.
 	Faults []Fault `json:"faults,omitempty" also:"bugs fault bug" source:"Augenstein et al. 2020, sections 5 and 6"`
 	// The most frequent words of the training part, or the tokenizer's tokens; fixed at the byte level.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
@@ -144,7 +145,7 @@ type Limits struct {
 	Line int `json:"line" default:"1048576" range:"[1024,67108864]" unit:"bytes"`
 	// Decompressed size of a source.
 	Text int64 `json:"text" default:"274877906944" range:"[1024,1125899906842624]" unit:"bytes"`
-	// Times its size that a compressed file may grow, after the first 16 MiB.
+	// Largest growth of a compressed file, as a multiple of its size, after the first 16 MiB.
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
@@ -193,8 +194,8 @@ type Disagreement struct {
 type Select struct {
 	// Words unknown to a primary model, each an example spelled in bytes. Only with data.level: byte.
 	Words *SelectWords `json:"words,omitempty" source:"Augenstein et al. 2020, section 5; Chen et al. 2019"`
-	// Examples that prepare.classifier gets wrong or right (correct), random ones, images without or with
-	// a label, or texts unlikely under prepare.language_model.
+	// Examples that prepare.classifier gets wrong (misclassified) or right (correct), random examples,
+	// images without or with a label, or texts unlikely under prepare.language_model.
 	Examples selection.Criterion `json:"examples,omitzero" source:"Augenstein et al. 2020, table 1 and appendix C.4"`
 	// Selected examples that a user needs to take part, by default 5; of random, unlabelled and labelled
 	// 1.
@@ -206,8 +207,8 @@ type Select struct {
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
 	// Examples selected of each user, or all.
 	PerUser int `json:"per_user,omitzero" range:"[1,1000000]" when:"examples=random" unit:"examples"`
-	// Minimum surprise of an unlikely example: its mean loss under prepare.language_model, less that under
-	// any prepare.second_language_model. Give above or percentile.
+	// Minimum surprise of an unlikely example: its mean loss under prepare.language_model, minus its loss
+	// under prepare.second_language_model, if any. Give above or percentile.
 	Above *float64 `json:"above,omitempty" range:"[-1000,1000]" when:"examples=unlikely" unit:"nats a token"`
 	// Percentile of all users' surprises from which on examples are unlikely.
 	Percentile numbers.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
@@ -296,7 +297,7 @@ type SelectUsers struct {
 type SelectWords struct {
 	// Vocabulary of the primary model: the training part's most frequent words without faults.
 	Outside int `json:"outside" required:"true" range:"[1,10000000]" unit:"words" also:"vocabulary size" source:"10,000 in Augenstein et al. 2020, appendix B.2"`
-	// data.sequence of the primary model; this experiment's own cuts words.
+	// data.sequence of the primary model; data.sequence of this experiment cuts words.
 	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
 }
 

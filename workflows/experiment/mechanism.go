@@ -170,7 +170,8 @@ type Schedule struct {
 	Every int `json:"every,omitzero" range:"[1,1000000000]" when:"kind=step" unit:"rounds (sgd: steps)"`
 	// Factor by which the rate falls.
 	Factor float64 `json:"factor,omitzero" range:"(0,1]" when:"kind=step" also:"gamma"`
-	// Share of the full rate in the last round. More rounds are another training, not a continuation.
+	// Share of the full rate in the last round. A training with more rounds does not continue a
+	// shorter one.
 	Floor float64 `json:"floor,omitzero" default:"0" range:"[0,1]" when:"kind=cosine" source:"Loshchilov and Hutter 2017, equation 5"`
 }
 

@@ -113,12 +113,11 @@ type CanaryFormat struct {
 	Words int `json:"words,omitzero" default:"5" range:"[1,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`
 	// Alphabet of the random symbols.
 	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" when:"data.level=byte"`
-	// Text in which every # is a random symbol of the alphabet, such as "my number is ###-####", at the
-	// word and subword levels a random word; other words must be in the vocabulary (subword: be one token
-	// each). Absent: # alone.
+	// Text in which every # is a random symbol of the alphabet, such as "my number is ###-####", at the word and
+	// subword levels a random word; other words must be in the vocabulary (subword: one token each). Absent: only #.
 	Format string `json:"format,omitzero" also:"template" source:"Carlini et al. 2019"`
-	// Second text of a canary with data.pairs. Its random symbols repeat those of the format in order; if
-	// the format has none, the target alone has the secret.
+	// Second text of a canary with data.pairs. Its random symbols repeat those of the format in order; if the format
+	// has none, only the target has the secret.
 	Target string `json:"target,omitzero" source:"Carlini et al. 2019, section 6.4"`
 	// Symbols in place of an alphabet: ASCII characters such as "0123456789abcdef", or words of one
 	// length, one for each # of a format (ranked by random sampling and the skew-normal fit). At the word
@@ -139,7 +138,7 @@ type Model struct {
 	Units int `json:"units,omitzero" default:"670" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv transformer regressor tagger" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
 	// Stacked layers, at most 4; of a transformer, its blocks.
 	Layers int `json:"layers,omitzero" default:"1" range:"[1,64]" when:"kind=cifg-lstm lstm gru conv transformer regressor tagger" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
-	// Inputs of a convolution, the newest included. The model sees layers x (kernel - 1) tokens before it.
+	// Inputs of a convolution, including the newest. The model sees layers x (kernel - 1) tokens before it.
 	Kernel int `json:"kernel,omitzero" default:"7" range:"[2,64]" when:"kind=conv" unit:"tokens" also:"kernel_size filter_size" source:"Zhang et al. 2015, table 1"`
 	// Heads of attention, a divisor of embedding.
 	Heads int `json:"heads,omitzero" default:"8" range:"[1,65536]" when:"kind=transformer" unit:"heads" also:"n_head num_heads" source:"Vaswani et al. 2017, section 3.2.2"`
@@ -154,12 +153,12 @@ type Model struct {
 	// Variants of a transformer's blocks: rotary, theta, key_heads, parallel, rms, epsilon, activation, gated,
 	// unbiased (docs/model.md). Absent: those of GPT-2. Submitted runs carry those of model.pretrained.
 	Blocks Free `json:"blocks,omitempty" when:"kind=transformer" source:"Black et al. 2022; Touvron et al. 2023"`
-	// Products of low rank (LoRA) added to matrices of every block. They alone are trained, clipped and noised;
-	// all other weights are frozen.
+	// Products of low rank (LoRA) added to matrices of every block. Only they are trained, clipped and noised; all
+	// other weights are frozen.
 	Adapters *Adapters `json:"adapters,omitempty" when:"kind=transformer" also:"lora peft low_rank" source:"Hu et al. 2021"`
 	// Width of every layer's projected output, by default the embedding's. 0: none.
 	Projection *int `json:"projection,omitempty" range:"[0,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Sak et al. 2014, section 2.2"`
-	// Gives the output layer its own weights, not the embedding's, with which projection must equal
+	// Gives the output layer its own weights instead of the embedding's, which require that projection equals
 	// embedding.
 	Untied bool `json:"untied,omitzero" default:"false" when:"kind=cifg-lstm lstm gru conv transformer" source:"Press and Wolf 2017"`
 	// Normal inputs of the generator.
@@ -209,9 +208,9 @@ type Training struct {
 	// Shell command that trains one client by training.job: docs/contracts/client.md.
 	ClientCommand string `json:"client_command,omitzero" when:"model.kind=external" also:"client_cmd client_trainer"`
 	// Trainer of clients and of sgd: native, the default, or pytorch, which trains many users at once, on a GPU
-	// if there is one, and needs python3 with torch (docs/contracts/client.md). Its results differ from
-	// native ones by rounding and, with dropout, by the draws; they repeat on the same kind of device
-	// only. A transformer needs pytorch.
+	// if there is one, and needs python3 with torch (docs/contracts/client.md). Its results differ from native ones by
+	// rounding and, with dropout, by the draws; they repeat only on the same kind of device. A transformer needs
+	// pytorch.
 	Engine Engine `json:"engine,omitzero" when:"model.kind=cifg-lstm lstm gru transformer"`
 	// Trainer of engine: pytorch.
 	PyTorch *PyTorch `json:"pytorch,omitempty" default:"{}" when:"engine=pytorch"`
@@ -227,17 +226,15 @@ type Training struct {
 	ScorerSHA256 string `json:"scorer_sha256,omitzero" when:"algorithm=external"`
 	// Settings for the command, unchanged. Axes may name its fields: training.job.dropout.
 	Job Free `json:"job,omitempty" when:"model.kind=external" also:"config hyperparameters parameters settings"`
-	// Declares that every execution leaves the same files and metrics. Otherwise the first committed one
-	// counts.
+	// Declares that every execution gives the same files and metrics. Otherwise the first committed execution counts.
 	Deterministic bool `json:"deterministic,omitzero" default:"false" when:"model.kind=external"`
 	// Files of the training data, in/train-00000-of-00008.jsonl and so on, of about equally many examples,
 	// no user in two; in the cache key. Absent: in/train.jsonl.
 	Shards int `json:"shards,omitzero" range:"[1,1000]" when:"algorithm=external" unit:"files" also:"files num_shards"`
 	// Class of the command's workers, in a cluster with --allow-commands and, for gpu, --class gpu.
 	Class tasks.Class `json:"class,omitzero" default:"compute" when:"model.kind=external"`
-	// Variables of the worker for the command besides the usual ones (docs/operations.md), such as
-	// HF_TOKEN; cluster workers must allow each by --commands-may-read-env. Not in the cache key: put values
-	// that change results into the command.
+	// Additional variables of the worker for the command (docs/operations.md), such as HF_TOKEN; cluster workers must
+	// allow each by --commands-may-read-env. Not in the cache key: put values that change results into the command.
 	Environment []string `json:"environment,omitempty" when:"model.kind=external" also:"env"`
 	// Limits of the command, of a client_command in each slot. Beyond one the cell fails. In no cache key.
 	Limits *CommandLimits `json:"limits,omitempty" when:"model.kind=external"`
@@ -253,13 +250,14 @@ type Training struct {
 	// Steps of one task; in the cache key. Models are audited and kept only between tasks.
 	StepsPerTask int `json:"steps_per_task,omitzero" default:"500" range:"[1,100000000]" when:"algorithm=sgd" unit:"steps"`
 	// Drawing of the cohort, with sgd of a step's records, by default poisson, which needs
-	// training.privacy. With poisson, cohort is the expected size, the divisor of clipped sums; an empty
-	// round still gets its noise. separated is for training.privacy.mechanism.
+	// training.privacy. With poisson, cohort is the expected size, the divisor of clipped sums; an empty round gets its
+	// noise. separated is for training.privacy.mechanism.
 	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" when:"algorithm=fedavg sgd" source:"Thakkar et al. 2020, appendix A; sgd: Abadi et al. 2016"`
 	// Minimum number of rounds between participations of a user: groups of users that take turns. Absent: users /
 	// cohort, rounded down, which is recorded.
 	Separation int `json:"separation,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"min_sep minimum_separation" source:"Choquette-Choo et al. 2023"`
-	// Maximum number of rounds of a user; more are refused. Absent: the number that follows from rounds, users and separation.
+	// Maximum number of rounds of a user; a training with more is refused. Absent: the number that follows from rounds,
+	// users and separation.
 	Participations int `json:"participations,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"max_participations" source:"Choquette-Choo et al. 2023"`
 	// Optimizer of each client or of the central training.
 	Client Client `json:"client,omitzero" when:"algorithm=fedavg sgd"`

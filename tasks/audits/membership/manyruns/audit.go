@@ -54,21 +54,21 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 // Fields of the audit block.
 type Fields struct {
-	// Lower bound on epsilon from many trainings of Coalmine, each with a seed of its own and one canary, which a
-	// fair coin puts in or leaves out as in one_run. Half of the trainings choose the score that tells the
-	// coin, the others prove the bound. Each costs as much as the cell's own training.
+	// Lower bound on epsilon from many trainings by Coalmine, each with its own seed and one canary, which a fair
+	// coin includes or excludes as in one_run. Half of the trainings choose the threshold of the score, the
+	// others prove the bound. Each costs as much as the cell's own training.
 	ManyRuns *Block `json:"many_runs,omitempty"`
 }
 
 type Block struct {
-	// Trainings. Every second one proves.
+	// Trainings. Every second one proves the bound.
 	Runs int `json:"runs" default:"200" range:"[20,10000]" unit:"trainings"`
 	// Carrier of the coin: text in the data; an update (fedavg); or a gradient (sgd, with privacy). As in
 	// one_run, vectors are scored by the likelihood of all released sums.
 	CanariesOf onerun.CanariesOf `json:"canaries_of,omitempty"`
 	// Words of a text canary, at most data.sequence; 5 by default.
 	Words int `json:"words,omitempty" range:"[2,1000]" unit:"words (byte level: bytes)"`
-	// Design of a canary that is no vector, as in one_run.
+	// Design of a canary that is not a vector, as in one_run.
 	Design canaries.Design `json:"design,omitempty"`
 	// The delta of the bound, by default training.privacy.delta, which it must equal with noise; 1e-5
 	// without.

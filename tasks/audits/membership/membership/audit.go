@@ -87,20 +87,20 @@ func byReferences(name string, online, offline Attack) []audits.Measure {
 }
 
 type Fields struct {
-	// Membership inference of users from the last model: users that train against data.held_out_users,
-	// users with canaries apart, beside a classifier of texts that sees no model.
+	// Membership inference of users from the last model: users that train, and separately users with
+	// canaries, against data.held_out_users. A classifier of the texts without a model is the baseline.
 	Membership *Block `json:"membership,omitempty" also:"membership_inference mia" source:"Thakkar et al. 2020, section 5 (future work); Yeom et al. 2018"`
 }
 
 type Block struct {
-	// An even number of models trained as the cell's, without canaries and with other seeds, each on a
-	// random half of all users, held-out ones included. Cells of one training share them.
+	// Reference models, an even number: trained like the cell's model, without canaries and with other
+	// seeds, each on a random half of all users, including held-out ones. Cells of one training share them.
 	ReferenceModels int `json:"reference_models" default:"0" range:"[0,256]" unit:"models" also:"references shadow_models" source:"Carlini et al. 2022; Zarifzadeh et al. 2024"`
-	// First held-out users, whose texts stand before that of every other user when it is scored a second
-	// time (ReCaLL), which leaves them out. 0: no such attack.
+	// Number of first held-out users whose texts precede the text of every other user when it is scored
+	// again (ReCaLL). That attack excludes them. 0: no such attack.
 	PrefixUsers int `json:"prefix_users,omitempty" default:"0" range:"[0,100]" unit:"users" also:"recall recall_prefix" source:"Xie et al. 2024"`
-	// Scored neighbours of each example: copies in which words of other users stand for some. 0: no such
-	// attack.
+	// Neighbours of each example to score: copies with some words replaced by words of other users. 0: no
+	// such attack.
 	NeighbourTexts int `json:"neighbour_texts,omitempty" default:"0" range:"[0,100]" unit:"texts an example" also:"neighbours neighbors neighbour_attack" source:"Mattern et al. 2023"`
 }
 

@@ -74,21 +74,21 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 
 // Fields of the audit block.
 type Fields struct {
-	// Neighbours replays rounds (sgd: steps) of a private training by its own code, from the initial and
-	// from the last model, on data that differ in one user (record), with noise and without. It tests
-	// whether the clipped sum moves by more than is claimed, and whether noise and cohorts are those that
-	// epsilon is computed for. It can show that a training is not as private as claimed, never that it is.
-	// A training.command states its claim and runs single steps, or replays them itself: the contract train.
+	// Replays rounds (sgd: steps) of a private training by the training's code, from the initial and from the
+	// last model, on data that differ in one user (record), with noise and without. Tests whether the clipped
+	// sum moves by more than claimed, and whether noise and cohorts are as accounted for. It can show that a
+	// training is not as private as claimed, never that it is. A training.command states its claim and runs
+	// single steps, or replays them itself: the contract train.
 	Neighbours *Block `json:"neighbours,omitempty"`
 }
 
 type Block struct {
-	// Repeats is the number of replayed rounds, from the first on, with the training's own seeds.
+	// Replayed rounds, from the first on, with the training's own seeds.
 	Repeats int `json:"repeats" default:"200" range:"[20,2000]" unit:"rounds (sgd: steps)"`
-	// Members of each replayed cohort, who have their data; the data sets differ in one of them, and
-	// all other users have none. In a step of sgd all records have theirs.
+	// Members of each replayed cohort with data; the data sets differ in one of them, and all other users have
+	// no data. In a step of sgd all records are present.
 	Members int `json:"members" default:"4" range:"[1,1000]" unit:"users"`
-	// FalseAlarm is the probability that a right training is refuted, over all tests together.
+	// Probability that a correct training is refuted, over all tests together.
 	FalseAlarm numbers.Probability `json:"false_alarm" default:"0.01%" range:"(0,1)"`
 }
 

@@ -95,7 +95,7 @@ type Block struct {
 	// Words of each canary, at most data.sequence; at the byte level symbols of canaries.alphabet (of the
 	// first format) or, without canaries, any bytes.
 	Words int `json:"words,omitempty" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
-	// Design of a canary that is no vector, by default canaries.design, which describes them; else random.
+	// Design of a canary that is not a vector, by default canaries.design (described there), else random.
 	Design canaries.Design `json:"design,omitempty"`
 	// Carrier of a coin: by default text in the data; an update, a vector of the clip norm that a user
 	// sends in every round (fedavg); or a gradient, a vector in place of a record's (sgd, with privacy).

@@ -70,7 +70,7 @@ type Fields struct {
 	// Estimate of epsilon (never a bound) after the last round of federated training, or of a
 	// training.command that sends the clients itself. Canary clients, part of the population of epsilon,
 	// send a clipped random direction whenever sampled; cosines of the directions with the released models
-	// or updates tell participants from others.
+	// or updates distinguish participants from others.
 	OneShot *Block `json:"one_shot,omitempty"`
 }
 
@@ -95,7 +95,7 @@ type Block struct {
 	// Canary clients. Required.
 	Canaries int `json:"canaries" range:"[20,100000]" unit:"users" source:"Andrew et al. 2024"`
 	// Releases: final, the models before and after the training; all-iterates, every round's noised mean
-	// update; both, each by itself.
+	// update; both, separately.
 	Statistic Statistic `json:"statistic" default:"both"`
 	// Directions that no client sends, for the largest cosine by chance. Absent: the number of canaries;
 	// none with statistic: final.

@@ -43,7 +43,7 @@ type Fields struct {
 }
 
 type Block struct {
-	// Values of the attribute, at least two. Users with none are left out.
+	// Values of the attribute, at least two. Users without a value are left out.
 	Values []Value `json:"values" required:"true"`
 	observed.ViewFields
 	Network
@@ -59,7 +59,7 @@ type Network struct {
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates"`
 	// Learning rate of SGD with momentum 0.9.
 	LearningRate float64 `json:"learning_rate" default:"0.01" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Maximum number of updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
+	// Maximum number of updates of shadow and of anonymous devices, drawn at random; a task holds all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 

@@ -57,7 +57,7 @@ type Block struct {
 // Embeddings are a source of vectors.
 type Embeddings struct {
 	// Lines {"user": "...", "embedding": [0.5, -1, ...]} of equally many numbers, as data.source. Lines of
-	// a user are averaged; users without one are left out.
+	// a user are averaged; users without a line are left out.
 	Source string `json:"source" required:"true" also:"path file"`
 	// As data.sha256.
 	SHA256 string `json:"sha256,omitempty"`

@@ -77,9 +77,8 @@ type TrainingFields struct {
 	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
 	// Updates in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Rough bound on an attack's updates in memory, besides its model and, for svm, 4 bytes for each
-	// update and user. It affects results: updates that do not fit are read again in each epoch, shuffled
-	// by blocks.
+	// Rough bound on an attack's updates in memory, without its model and, for svm, 4 bytes for each update and user.
+	// It affects results: updates that do not fit are read again in each epoch, shuffled by blocks.
 	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
 }
 
@@ -89,10 +88,10 @@ type Block struct {
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
 	// Recorded rounds to use. Absent: all.
 	Rounds *RoundRange `json:"rounds,omitempty"`
-	// Ranges of rounds, on each of which attacks are also tried.
+	// Ranges of rounds: attacks are also tried on each range.
 	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10 in Orekondy et al. 2018, figure 10"`
-	// Anonymous updates of a round visible only as their sum, as with secure aggregation, which is right
-	// for each of its users.
+	// Anonymous updates of a round that are visible only as their sum, as with secure aggregation. Naming any user of
+	// a sum counts as right.
 	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
 	TrainingFields
 	// Confidence of the bootstrap intervals over users.

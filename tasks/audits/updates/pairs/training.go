@@ -25,16 +25,15 @@ type Fields struct {
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
 	// Units of each layer: two of matching, one in each encoder of cross_modal.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
-	// Of these the best for pairs of validation users is kept.
+	// Epochs; the best for pairs of validation users is kept.
 	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
-	// Networks from different initial weights. Results are of the first; the others show the spread.
-	// Absent: one.
+	// Networks with different initial weights. Results are for the first; the others show the spread. Absent: one.
 	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
 	// Pairs in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
 	// Learning rate of RMSProp.
 	LearningRate float64 `json:"learning_rate" default:"0.001" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Maximum number of updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
+	// Maximum number of updates of shadow and of anonymous devices, drawn at random; a task holds all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 

@@ -31,7 +31,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 })
 
 type Fields struct {
-	// Reads each device's words and canaries off its recorded updates. Needs training.record.
+	// Infers each device's words and canaries from its recorded updates. Needs training.record.
 	UpdateWords *Block `json:"update_words,omitempty"`
 }
 
