@@ -275,7 +275,7 @@ func TestLossesOfUsersByTokensOfAModelThatIsNotOurs(t *testing.T) {
 	params := external.ModelParams{Code: g.Import(code)}
 	m, data := g.Put("model", map[string][]byte{external.ResultBlob: []byte(`{"score":"sh score.sh"}`)}), parts(t, g)
 	balanced := g.Run(population.Balance, population.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(population.PartsInput, data))
-	n := g.Run(membership.ScoredLosses, membership.LossParams{UserShare: utility.UserShare{Shares: 1, Model: &params, ByToken: true}, PrefixUsers: 1},
+	n := g.Run(membership.ScoredLosses, membership.LossParams{UserShare: utility.UserShare{Shares: 1, Model: &params, ByToken: true}, Rescoring: membership.Rescoring{PrefixUsers: 1}},
 		taskstest.In(audits.ModelInput, m), taskstest.In(population.BalancedInput, balanced), taskstest.In(population.PartsInput, data))
 	var users []membership.UserLoss
 	must.Do(t, json.Unmarshal(n.Blob(membership.LossesBlob), &users))

@@ -365,7 +365,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 	if err != nil {
 		return nil, err
 	}
-	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Texts: true, PrefixUsers: m.PrefixUsers, NeighbourTexts: m.NeighbourTexts, Seed: m.Seed},
+	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Texts: true, Rescoring: membership.Rescoring{PrefixUsers: m.PrefixUsers, NeighbourTexts: m.NeighbourTexts}, Seed: m.Seed},
 		tasks.Input{Name: tasks.PartInput(0), Key: losses}, tasks.Input{Name: membership.TextsInput, Key: given})
 	if err != nil {
 		return nil, err

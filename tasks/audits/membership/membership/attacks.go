@@ -86,8 +86,8 @@ func (w *world) inputs() inputs {
 		texts:      w.texts != nil,
 		tokens:     !lack(func(l UserLoss) bool { return l.ByToken }),
 		wholes:     !lack(func(l UserLoss) bool { return l.ByDistribution() }),
-		prefix:     w.prefixUsers > 0,
-		neighbours: w.neighbourTexts > 0,
+		prefix:     w.PrefixUsers > 0,
+		neighbours: w.NeighbourTexts > 0,
 		references: w.references != nil,
 	}
 }
@@ -195,10 +195,9 @@ func (w *world) scores(score func(user int) float64) []float64 {
 type world struct {
 	users []int
 	all   int // number of users
-	// prefixUsers and neighbourTexts are the same as in Params.
-	prefixUsers, neighbourTexts int
-	seed                        uint64
-	of                          []UserLoss
+	Rescoring
+	seed uint64
+	of   []UserLoss
 	// target is the log-likelihood of each user under the audited model, the mean over targets in nats.
 	// references is the same under the reference models, and in reports whether the user trained these:
 	// [models][users].
@@ -222,9 +221,6 @@ func newWorld(losses []UserLoss, seed uint64) *world {
 func (l *UserLoss) likelihood() float64 { return -l.Loss / float64(l.Targets) }
 
 func (w *world) refer(losses []UserLoss, drawn []bool) error {
-	if len(losses) != w.all {
-		return fmt.Errorf("losses of %d users; expected those of %d, as of the audited model", len(losses), w.all)
-	}
 	likelihoods, in := make([]float64, len(w.users)), make([]bool, len(w.users))
 	for i, user := range w.users {
 		if losses[user].Targets != w.of[i].Targets {
@@ -237,7 +233,7 @@ func (w *world) refer(losses []UserLoss, drawn []bool) error {
 }
 
 func (w *world) outcome() (*Outcome, error) {
-	v := &Outcome{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target), PrefixUsers: w.prefixUsers, NeighbourTexts: w.neighbourTexts}
+	v := &Outcome{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target), Rescoring: w.Rescoring}
 	for i := range w.of {
 		switch {
 		case !w.of[i].Member:

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -96,6 +97,11 @@ type Block struct {
 	// Reference models, an even number: trained like the cell's model, without canaries and with other
 	// seeds, each on a random half of all users, including held-out ones. Cells of one training share them.
 	ReferenceModels int `json:"reference_models" default:"0" range:"[0,256]" unit:"models" also:"references shadow_models" source:"Carlini et al. 2022; Zarifzadeh et al. 2024"`
+	Rescoring
+}
+
+// Rescoring is the further scorings of each text by the audited model, in fields, parameters and outcomes alike.
+type Rescoring struct {
 	// Number of first held-out users whose texts precede the text of every other user when it is scored
 	// again (ReCaLL). That attack excludes them. 0: no such attack.
 	PrefixUsers int `json:"prefix_users,omitempty" default:"0" range:"[0,100]" unit:"users" also:"recall recall_prefix" source:"Xie et al. 2024"`
@@ -154,9 +160,9 @@ const fewUsers = 30
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	m, seed := f.Membership, b.Setting().Seed
-	p := Params{References: m.ReferenceModels, PrefixUsers: m.PrefixUsers, NeighbourTexts: m.NeighbourTexts, Seed: seed}
+	p := Params{References: m.ReferenceModels, Rescoring: m.Rescoring, Seed: seed}
 	has := possible(b.Setting())
-	audited := LossParams{PrefixUsers: m.PrefixUsers, NeighbourTexts: m.NeighbourTexts}
+	audited := LossParams{Rescoring: m.Rescoring}
 	if m.NeighbourTexts > 0 {
 		audited.Seed = seed
 	}
@@ -221,10 +227,9 @@ type Outcome struct {
 	// Alike reports whether the model gives the texts of all users the same mean loss.
 	Alike      bool `json:"alike,omitempty"`
 	References int  `json:"references,omitempty" doc:"reference models of LiRA and RMIA"`
-	// Only ReCaLL excludes PrefixUsers. NeighbourTexts is the number of neighbours of each example.
-	PrefixUsers    int             `json:"prefix_users,omitempty"`
-	NeighbourTexts int             `json:"neighbour_texts,omitempty"`
-	Attacks        []AttackOutcome `json:"attacks"`
+	// Only ReCaLL excludes PrefixUsers.
+	Rescoring
+	Attacks []AttackOutcome `json:"attacks"`
 	// Blind is the outcome of a classifier on the texts of users, without a model; nil for images.
 	Blind *AttackOutcome `json:"blind,omitempty"`
 }
@@ -262,19 +267,11 @@ type Rate struct {
 
 // of is the outcome of an attack, or empty.
 func (v *Outcome) of(a Attack) AttackOutcome {
-	if o := lists.Find(v.Attacks, func(o *AttackOutcome) bool { return o.Attack == a }); o != nil {
-		return *o
-	}
-	return AttackOutcome{}
+	return *cmp.Or(lists.Find(v.Attacks, func(o *AttackOutcome) bool { return o.Attack == a }), &AttackOutcome{})
 }
 
 // blind is empty for images.
-func (v *Outcome) blind() AttackOutcome {
-	if v.Blind == nil {
-		return AttackOutcome{}
-	}
-	return *v.Blind
-}
+func (v *Outcome) blind() AttackOutcome { return *cmp.Or(v.Blind, &AttackOutcome{}) }
 
 func (v *Outcome) withBlind() []AttackOutcome { return append(slices.Clone(v.Attacks), v.blind()) }
 

@@ -17,12 +17,9 @@ import (
 
 type LossParams struct {
 	utility.UserShare
-	// PrefixUsers is the number of held-out users, the first ones, after whose texts the texts of all others
-	// are scored again. It requires UserShare.ByToken.
-	PrefixUsers int `json:"prefix_users,omitempty"`
-	// NeighbourTexts is the number of neighbours of each example; Seed is the seed of their words.
-	NeighbourTexts int    `json:"neighbour_texts,omitempty"`
-	Seed           uint64 `json:"seed,omitempty"`
+	// PrefixUsers require UserShare.ByToken. Seed is the seed of the words of NeighbourTexts.
+	Rescoring
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 // comparison scores texts for comparison with those of a user.

@@ -19,7 +19,6 @@ import (
 	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/ranking"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
@@ -219,9 +218,7 @@ type Params struct {
 	Shares int `json:"shares"`
 	// Texts reports whether the users' texts are an input.
 	Texts bool `json:"texts,omitempty"`
-	// PrefixUsers and NeighbourTexts are the same as in LossParams.
-	PrefixUsers    int `json:"prefix_users,omitempty"`
-	NeighbourTexts int `json:"neighbour_texts,omitempty"`
+	Rescoring
 	// References is the number of reference models, Seed the seed of their users and of intervals.
 	References int    `json:"references,omitempty"`
 	Seed       uint64 `json:"seed,omitempty"`
@@ -240,31 +237,47 @@ func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < minReferences {
 		return nil, tasks.Permanent(fmt.Errorf("%d reference models; expected 0, or an even number from %d", n, minReferences))
 	}
-	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
+	losses, texts, err := p.read(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	w := newWorld(losses, p.Seed)
-	w.prefixUsers, w.neighbourTexts = p.PrefixUsers, p.NeighbourTexts
+	w.Rescoring = p.Rescoring
 	if p.Texts {
-		texts, err := readTexts(ctx, t, len(losses))
-		if err != nil {
-			return nil, err
-		}
 		w.read(texts)
 	}
-	for model := range p.References {
-		name := func(share int) string { return ReferenceInput(model, share) }
-		losses, err := readLosses(ctx, t, p.Shares, name)
-		if err != nil {
-			return nil, err
-		}
-		if err := w.refer(losses, population.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))); err != nil {
-			return nil, tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
-		}
+	if err := p.eachReference(ctx, t, len(losses), w.refer); err != nil {
+		return nil, err
 	}
 	v, err := w.outcome()
 	return v, tasks.Permanent(err)
+}
+
+// read reads the losses under the audited model, and the texts if Texts is set.
+func (p *Params) read(ctx context.Context, t *tasks.Task) (losses []UserLoss, texts []UserText, err error) {
+	if losses, err = readLosses(ctx, t, p.Shares, tasks.PartInput); err == nil && p.Texts {
+		texts, err = readTexts(ctx, t, len(losses))
+	}
+	return losses, texts, err
+}
+
+// eachReference calls do with the losses of the users under each reference model, and which of them trained it.
+func (p *Params) eachReference(ctx context.Context, t *tasks.Task, users int, do func(losses []UserLoss, in []bool) error) error {
+	for model := range p.References {
+		losses, err := readLosses(ctx, t, p.Shares, func(share int) string { return ReferenceInput(model, share) })
+		if err != nil {
+			return err
+		}
+		if len(losses) != users {
+			err = fmt.Errorf("losses of %d users; expected those of %d, as of the audited model", len(losses), users)
+		} else {
+			err = do(losses, population.ReferenceParams{Seed: p.Seed, Model: model}.Members(users))
+		}
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
+		}
+	}
+	return nil
 }
 
 func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share int) string) ([]UserLoss, error) {
@@ -294,51 +307,29 @@ type ReferenceLoss struct {
 	Member bool
 }
 
-// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind. Each call
-// overwrites the references of the previous user.
+// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind.
 func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) error) error {
-	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
+	losses, texts, err := p.read(ctx, t)
 	if err != nil {
 		return err
 	}
-	texts := make([]UserText, len(losses))
-	if p.Texts {
-		if texts, err = readTexts(ctx, t, len(losses)); err != nil {
-			return err
+	references := make([][]ReferenceLoss, len(losses))
+	if err := p.eachReference(ctx, t, len(losses), func(of []UserLoss, in []bool) error {
+		for user, l := range of {
+			references[user] = append(references[user], ReferenceLoss{l.Loss, in[user]})
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
-	drawn := lists.Make(p.References, func(model int) []bool {
-		return population.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))
-	})
-	references := make([]ReferenceLoss, p.References)
-	for share := range p.Shares {
-		first, end := share*len(losses)/p.Shares, (share+1)*len(losses)/p.Shares
-		models, err := p.readShare(ctx, t, share, end-first)
-		if err != nil {
-			return err
+	for user, l := range losses {
+		u := User{UserLoss: l, References: references[user]}
+		if p.Texts {
+			u.Text = texts[user]
 		}
-		for user := first; user < end; user++ {
-			for model := range references {
-				references[model] = ReferenceLoss{models[model][user-first].Loss, drawn[model][user]}
-			}
-			if err := do(User{losses[user], texts[user], references}); err != nil {
-				return err
-			}
+		if err := do(u); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-func (p *Params) readShare(ctx context.Context, t *tasks.Task, share, users int) (models [][]UserLoss, err error) {
-	for model := range p.References {
-		losses, err := readLosses(ctx, t, 1, func(int) string { return ReferenceInput(model, share) })
-		if err != nil {
-			return nil, err
-		}
-		if len(losses) != users {
-			return nil, fmt.Errorf("%s has losses of %d users; expected %d: %w", ReferenceInput(model, share), len(losses), users, storage.ErrCorrupt)
-		}
-		models = append(models, losses)
-	}
-	return models, nil
 }

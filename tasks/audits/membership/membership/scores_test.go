@@ -4,11 +4,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"coalmine/internal/must"
+	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
 )
 
 // random is a world of some users and reference models, in which those who trained a model have
@@ -219,12 +222,15 @@ func TestEqualReferenceModelsGiveFiniteScores(t *testing.T) {
 
 func TestReferenceModelsOfOtherUsersAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld([]UserLoss{{Targets: 3, Loss: 1, Member: true}, {Targets: 2, Loss: 1}}, 1)
-	for want, losses := range map[string][]UserLoss{
-		"losses of 1 users; expected those of 2, as of the audited model": {{Targets: 3}},
-		"user 1 has 5 targets; expected 2, as under the audited model":    {{Targets: 3}, {Targets: 5}},
+	g := taskstest.NewGraph(t)
+	audited := g.Put("audited", map[string][]byte{LossesBlob: []byte(`[{"targets":3,"loss":1,"member":true},{"targets":2,"loss":1}]`)})
+	for want, losses := range map[string]string{
+		"reference model 0: losses of 1 users; expected those of 2, as of the audited model": `[{"targets":3}]`,
+		"reference model 0: user 1 has 5 targets; expected 2, as under the audited model":    `[{"targets":3},{"targets":5}]`,
 	} {
-		if err := w.refer(losses, []bool{true, false}); err == nil || err.Error() != want {
+		of := g.Put(want, map[string][]byte{LossesBlob: []byte(losses)})
+		_, err := g.Try(Kind, Params{Shares: 1, References: 4}, taskstest.In(tasks.PartInput(0), audited), taskstest.In(ReferenceInput(0, 0), of))
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}

@@ -238,7 +238,7 @@ func TestAttacksHaveTheirInputs(t *testing.T) {
 func TestComparedTextsTellMembers(t *testing.T) {
 	t.Parallel()
 	w := written(rand.New(rand.NewPCG(9, 0)), 120, true)
-	w.prefixUsers, w.neighbourTexts = 2, 5
+	w.Rescoring = Rescoring{2, 5}
 	for i := range w.of {
 		l := &w.of[i]
 		l.Prefixed, l.Neighbours = l.Loss*1.1, l.Loss+1
