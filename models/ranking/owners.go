@@ -3,6 +3,7 @@ package ranking
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Owned returns the average precision of every owner's items under one score: element o, 0 to
@@ -54,18 +55,17 @@ func touch(items []int, of [][]int, tied []int) (touched []int) {
 // InTopK reports whether a relevant class has one of the k highest scores. In a tie, lower classes
 // rank higher.
 func InTopK(scores []float32, k int, relevant []int) bool {
-	for _, class := range relevant {
-		above := 0
-		for other, s := range scores {
-			if s > scores[class] || s == scores[class] && other < class {
-				above++
-			}
-		}
-		if above < k {
-			return true
+	return slices.ContainsFunc(relevant, func(class int) bool { return Place(scores, class) < k })
+}
+
+// Place is the number of scores before that of an index: the higher ones, and of equal ones those of lower indices.
+func Place[F float32 | float64](scores []F, of int) (before int) {
+	for other, s := range scores {
+		if s > scores[of] || s == scores[of] && other < of {
+			before++
 		}
 	}
-	return false
+	return before
 }
 
 // InTopKByChance returns the probability that a random order of the classes has a relevant class

@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models"
+	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -152,7 +153,7 @@ func (d *drawn) add(s models.Sampling, row []float32, token int32) error {
 	if math.IsNaN(logProb) {
 		return &models.DivergedError{Name: "log probability", Value: logProb}
 	}
-	d.logProbs, d.greedy = append(d.logProbs, logProb), append(d.greedy, place(row, token) == 0)
+	d.logProbs, d.greedy = append(d.logProbs, logProb), append(d.greedy, ranking.Place(row, int(token)) == 0)
 	return nil
 }
 
@@ -238,7 +239,7 @@ func logProbDrawn(s models.Sampling, logProbs []float32, token int32) float64 {
 	}
 	among := logProbs
 	if s.TopK > 0 && s.TopK < len(logProbs) {
-		if place(logProbs, token) >= s.TopK {
+		if ranking.Place(logProbs, int(token)) >= s.TopK {
 			return math.Inf(-1)
 		}
 		among = slices.Clone(logProbs)
@@ -255,12 +256,6 @@ func logSum(s models.Sampling, logProbs []float32) float64 {
 		sum += math.Exp((float64(l) - most) / s.Temperature)
 	}
 	return most/s.Temperature + math.Log(sum)
-}
-
-// place is the number of tokens before one by probability, the lower of equals first.
-func place(logProbs []float32, token int32) int {
-	higher := lists.Count(logProbs, func(l float32) bool { return l > logProbs[token] })
-	return higher + lists.Count(logProbs[:token], func(l float32) bool { return l == logProbs[token] })
 }
 
 // EvenChance is the chance of Queries outside an experiment.

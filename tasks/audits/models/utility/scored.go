@@ -9,6 +9,7 @@ import (
 
 	"coalmine/internal/score"
 	"coalmine/models"
+	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -341,7 +342,7 @@ func classifiedBy(ctx context.Context, model *external.Model, image images.Shape
 		for _, c := range found {
 			tally.Tokens++
 			tally.Loss -= c.LogProbs[c.Label]
-			before := likelier(c.LogProbs, c.Label)
+			before := ranking.Place(c.LogProbs, c.Label)
 			if before == 0 {
 				tally.Hits++
 			}

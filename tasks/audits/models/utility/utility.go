@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models"
+	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -199,18 +200,12 @@ func classifications(c models.Classifier, top bool) Evaluator {
 			if p.Class == p.Label {
 				tally.Hits++
 			}
-			if top && likelier(p.Logits, p.Label) < models.TopGuesses {
+			if top && ranking.Place(p.Logits, p.Label) < models.TopGuesses {
 				tally.TopHits++
 			}
 		}
 		return models.Evaluation{Counted: tally, All: tally}, err
 	}
-}
-
-// likelier counts the labels with higher scores than label, and lower labels with the same score.
-func likelier[T float32 | float64](scores []T, label int) int {
-	higher := lists.Count(scores, func(score T) bool { return score > scores[label] })
-	return higher + lists.Count(scores[:label], func(score T) bool { return score == scores[label] })
 }
 
 // isOrdinary reports whether a target counts: words do, <unk> and <end> do not.

@@ -10,6 +10,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 	"coalmine/models"
+	"coalmine/models/ranking"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -92,7 +93,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 			if best == int(target) {
 				hits++
 			}
-			if likelier(row, int(target)) < models.TopGuesses {
+			if ranking.Place(row, int(target)) < models.TopGuesses {
 				tops++
 			}
 		}
