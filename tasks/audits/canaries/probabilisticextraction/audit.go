@@ -1,6 +1,7 @@
 package probabilisticextraction
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -89,14 +90,11 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 }
 
 func (b *Block) params(groups []audits.Group) Params {
-	p := Params{Sampling: models.Sampling{Temperature: b.Temperature}, Queries: b.Queries, Chance: b.Chance.Float64()}
+	p := Params{Sampling: models.Sampling{Temperature: b.Temperature, TopK: *cmp.Or(b.TopK, new(int))}, Queries: b.Queries, Chance: b.Chance.Float64()}
 	for _, g := range groups {
 		prefixes := append([]int{g.Prefix(b.Prefix)}, b.Prefixes...)
 		slices.Sort(prefixes)
 		p.Groups = append(p.Groups, Group{First: g.First, Count: g.Count, Prefix: g.Prefix(b.Prefix), Prefixes: slices.Compact(prefixes)})
-	}
-	if b.TopK != nil {
-		p.TopK = *b.TopK
 	}
 	return p
 }

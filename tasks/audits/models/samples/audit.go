@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,11 +139,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 }
 
 func (b *Block) sampling() models.Sampling {
-	s := models.Sampling{Temperature: b.Temperature}
-	if b.TopK != nil {
-		s.TopK = *b.TopK
-	}
-	return s
+	return models.Sampling{Temperature: b.Temperature, TopK: *cmp.Or(b.TopK, new(int))}
 }
 
 func (b *Block) search() SearchParams {
