@@ -87,17 +87,12 @@ func (s *scanner) population(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	looked := newLookedFor(canaries)
-	replaced := pop.Replacements()
 	for user := range pop.Users() {
-		sentences, err := pop.ReadUser(ctx, user)
+		sentences, _, err := pop.ReadOwn(ctx, user)
 		if err != nil {
 			return err
 		}
-		for example, tokens := range sentences {
-			if len(replaced) > 0 && replaced[0].User == user && replaced[0].Example == example {
-				replaced = replaced[1:]
-				continue
-			}
+		for _, tokens := range sentences {
 			text := textOf(tokens)
 			s.sentence(user, text)
 			looked.in(text)
