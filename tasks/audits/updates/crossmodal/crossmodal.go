@@ -11,7 +11,6 @@ package crossmodal
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"coalmine/internal/lists"
@@ -124,18 +123,10 @@ func (m *matching) draw(updates *pairs.Side, number int) (*pairs.Comparison, err
 	rng := seeds.Stream(m.Seed, seeds.VectorPairs, uint64(number))
 	for len(c.Drawn) < m.Pairs {
 		i := rng.IntN(len(owners))
-		c.Drawn = append(c.Drawn, pairs.IndexPair{A: i, B: owners[i], Same: true}, pairs.IndexPair{A: i, B: other(rng, users, owners[i])})
+		other := users[pairs.DrawFitting(rng, len(users), func(k int) bool { return users[k] != owners[i] })]
+		c.Drawn = append(c.Drawn, pairs.IndexPair{A: i, B: owners[i], Same: true}, pairs.IndexPair{A: i, B: other})
 	}
 	return c, nil
-}
-
-// other draws the vector of another user.
-func other(rng *rand.Rand, vectors []int, than int) int {
-	for {
-		if v := vectors[rng.IntN(len(vectors))]; v != than {
-			return v
-		}
-	}
 }
 
 // curveSteps is the number of points of the curve.

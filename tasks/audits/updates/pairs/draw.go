@@ -81,15 +81,15 @@ func Draw(first, second *Side, n int, rng *rand.Rand) (*Comparison, error) {
 	for len(c.Drawn) < n {
 		i := anchors[rng.IntN(len(anchors))]
 		own := partners.of[a[i].User]
-		same := own[draw(rng, len(own), func(k int) bool { return b[own[k]].Round != a[i].Round })]
-		other := draw(rng, len(b), func(k int) bool { return b[k].User != a[i].User && b[k].Round != a[i].Round })
+		same := own[DrawFitting(rng, len(own), func(k int) bool { return b[own[k]].Round != a[i].Round })]
+		other := DrawFitting(rng, len(b), func(k int) bool { return b[k].User != a[i].User && b[k].Round != a[i].Round })
 		c.Drawn = append(c.Drawn, IndexPair{i, same, true}, IndexPair{i, other, false})
 	}
 	return c, nil
 }
 
-// draw draws uniformly among the numbers below n that fit; one must fit.
-func draw(rng *rand.Rand, n int, fits func(int) bool) int {
+// DrawFitting draws uniformly among the numbers below n that fit; one must fit.
+func DrawFitting(rng *rand.Rand, n int, fits func(int) bool) int {
 	for {
 		if k := rng.IntN(n); fits(k) {
 			return k
