@@ -273,10 +273,7 @@ type AttackOutcome struct {
 	Top1   Top           `json:"top1,omitzero"`
 	Top5   Top           `json:"top5,omitzero"`
 	Unseen *ClassOutcome `json:"unseen,omitempty"`
-	// Learned and Validated count the updates of the training, and of its validation.
-	Learned   int              `json:"learned"`
-	Validated int              `json:"validated,omitempty"`
-	Training  attacks.Training `json:"training,omitzero"`
+	Taught
 	// Curve is the precision at a recall of 1%, 2%, ..., mean over users.
 	Curve []float64 `json:"curve,omitempty"`
 	// Matrix has rows for the stages of the training, and columns for the stages of the trial.

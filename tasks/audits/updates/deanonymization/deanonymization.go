@@ -64,6 +64,11 @@ type Scored struct {
 	// Untaught users have no class: no update of theirs was recorded.
 	Untaught []int  `json:"untaught,omitempty"`
 	Items    []Item `json:"items"`
+	Taught
+}
+
+// Taught describes the training of an attack.
+type Taught struct {
 	// Learned and Validated count the updates of the training, and of its validation.
 	Learned   int              `json:"learned"`
 	Validated int              `json:"validated,omitempty"`

@@ -510,7 +510,7 @@ func TestAnAttackThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
 	t.Parallel()
 	const warning = "(its training ended with its last epoch, 30: more may tell more)"
 	for _, converged := range []bool{false, true} {
-		v := &Outcome{Attacks: []AttackOutcome{{Attack: attacks.MLP, Users: 2, Training: attacks.Training{Epochs: 30, Best: 30, Converged: converged}}}}
+		v := &Outcome{Attacks: []AttackOutcome{{Attack: attacks.MLP, Users: 2, Taught: Taught{Training: attacks.Training{Epochs: 30, Best: 30, Converged: converged}}}}}
 		if note := v.Note(nil); strings.Contains(note, warning) == converged || !strings.Contains(note, audits.UsersAlone) {
 			t.Errorf("converged %v: %q", converged, note)
 		}

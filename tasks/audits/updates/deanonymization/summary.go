@@ -197,7 +197,7 @@ const (
 )
 
 func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) AttackOutcome {
-	o := AttackOutcome{Attack: kind, Learned: s.Learned, Validated: s.Validated, Training: s.Training, Users: len(m.users), Unseen: m.unseen}
+	o := AttackOutcome{Attack: kind, Taught: s.Taught, Users: len(m.users), Unseen: m.unseen}
 	o.Top1, o.Top5 = m.top[1], m.top[5]
 	if len(m.users) == 0 {
 		return o
