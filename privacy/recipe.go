@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -84,18 +85,8 @@ type Recipe struct {
 
 // withDefaults fills in the defaults of empty fields.
 func (r Recipe) withDefaults() Recipe {
-	if r.Sampling == "" {
-		r.Sampling = FixedSize
-	}
-	if r.Conversion == "" {
-		r.Conversion = Classic
-	}
-	if r.Accountant == "" {
-		r.Accountant = Tightest
-	}
-	if r.Unit == "" {
-		r.Unit = wholeUser
-	}
+	r.Sampling, r.Conversion = cmp.Or(r.Sampling, FixedSize), cmp.Or(r.Conversion, Classic)
+	r.Accountant, r.Unit = cmp.Or(r.Accountant, Tightest), cmp.Or(r.Unit, wholeUser)
 	return r
 }
 
@@ -117,22 +108,11 @@ func (r Recipe) Validate() error {
 		errs = append(errs, noiseError(r.NoiseMultiplier))
 	}
 	check(r.Delta > 0 && r.Delta < 1 || r.Delta == 0 && r.NoiseMultiplier == 0, "delta %v: expected a number above 0 and below 1", r.Delta)
-	if _, err := FindScheme(r.Sampling); err != nil {
-		errs = append(errs, err)
-	}
-	if err := r.validateCorrelation(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := r.Conversion.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := r.Accountant.Validate(); err != nil {
-		errs = append(errs, err)
-	}
+	_, err := FindScheme(r.Sampling)
+	errs = append(errs, err, r.validateCorrelation(), r.Conversion.Validate(), r.Accountant.Validate())
 	if r.ClipQuantile != nil {
-		if _, err := r.ClipQuantile.UpdateNoise(r.NoiseMultiplier); err != nil {
-			errs = append(errs, err)
-		}
+		_, err := r.ClipQuantile.UpdateNoise(r.NoiseMultiplier)
+		errs = append(errs, err)
 	}
 	check(r.NoiseBy.IsZero() || r.NoiseBy == ByDevices, "noise by %q: expected %s or %s", r.NoiseBy, ByServer, ByDevices)
 	check(r.Randomness == "" || r.Randomness == Seeded || r.Randomness == Secret,

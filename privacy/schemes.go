@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -13,13 +14,7 @@ var fixedSize = Scheme{
 	Source:       "Wang, Balle and Kasiviswanathan 2019, Theorem 27",
 	Neighbouring: ReplaceOne,
 
-	draw: func(r Round) ([]int, error) {
-		rng, err := r.Stream(r.Number)
-		if err != nil {
-			return nil, err
-		}
-		return fixedSample(rng, r.Population, r.Cohort), nil
-	},
+	draw: independently(fixedSample),
 
 	rate:           shareOfPopulation,
 	divergence:     rdp.FixedSize,
@@ -39,13 +34,7 @@ var poisson = Scheme{
 	Source:       "Mironov, Talwar and Zhang 2019",
 	Neighbouring: AddOrRemoveOne,
 
-	draw: func(r Round) ([]int, error) {
-		rng, err := r.Stream(r.Number)
-		if err != nil {
-			return nil, err
-		}
-		return poissonSample(rng, r.Population, shareOfPopulation(r.Cohort, r.Population)), nil
-	},
+	draw: independently(poissonSample),
 
 	rate:           shareOfPopulation,
 	divergence:     rdp.Poisson,
@@ -112,6 +101,17 @@ func unsampled(_, sigma float64, orders []float64) (rdp.Curve, error) {
 
 func shareOfPopulation(cohort, population int) float64 { return float64(cohort) / float64(population) }
 
+// independently returns the draw of cohorts that depend on no other round.
+func independently(sample func(rng *rand.Rand, population, n int) []int) func(Round) ([]int, error) {
+	return func(r Round) ([]int, error) {
+		rng, err := r.Stream(r.Number)
+		if err != nil {
+			return nil, err
+		}
+		return sample(rng, r.Population, r.Cohort), nil
+	}
+}
+
 // fixedSample is Floyd's algorithm: n of population, each subset equally likely,
 // in memory proportional to n.
 func fixedSample(rng *rand.Rand, population, n int) []int {
@@ -123,16 +123,13 @@ func fixedSample(rng *rand.Rand, population, n int) []int {
 		}
 		drawn[user] = true
 	}
-	users := make([]int, 0, n)
-	for user := range drawn {
-		users = append(users, user)
-	}
-	slices.Sort(users)
-	return users
+	return slices.Sorted(maps.Keys(drawn))
 }
 
-func poissonSample(rng *rand.Rand, population int, rate float64) []int {
+// poissonSample draws each of population with probability n/population.
+func poissonSample(rng *rand.Rand, population, n int) []int {
 	var users []int
+	rate := shareOfPopulation(n, population)
 	for user := range population {
 		if rng.Float64() < rate {
 			users = append(users, user)

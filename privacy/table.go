@@ -14,7 +14,8 @@ import (
 // WriteTable prints the reports of a sweep, one per line, then their common assumptions, unit and
 // exclusions. reports is not empty; all reports have the same recipe except for its rounds.
 func WriteTable(w io.Writer, reports []Report) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	convention, withLoss := !reports[0].proved(), reports[0].LossDistribution != nil
 	header := "rounds\tepsilon proved\tby\tRényi\torder\t"
 	if withLoss {
@@ -35,31 +36,28 @@ func WriteTable(w io.Writer, reports []Report) error {
 		}
 		fmt.Fprintln(table)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if err := writeFacts(w, reports[0]); err != nil {
-		return err
-	}
-	if err := writeGroups(w, reports); err != nil {
-		return err
-	}
-	return writeRefuted(w, reports)
-}
-
-// writeGroups prints the joint cost of several members.
-func writeGroups(w io.Writer, reports []Report) error {
+	table.Flush() // into memory
+	writeFacts(&text, reports[0])
 	for _, r := range reports {
-		if r.Group == nil {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%-17s %s\n", "group", r.groupText()); err != nil {
-			return err
+		if r.Group != nil {
+			writeFact(&text, "group", "%s", r.groupText())
 		}
 	}
-	return nil
+	for _, r := range reports {
+		if r.Headline(0).Underestimates {
+			writeFact(&text, "underestimates", "the papers' convention, %s after %d %s: for %s some data have %s at least",
+				r.Epsilon, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.Neighbouring, r.LossDistribution.Lower)
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
+func writeFact(b *strings.Builder, name, format string, args ...any) {
+	fmt.Fprintf(b, "%-17s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// groupText describes the joint cost of several members.
 func (r *Report) groupText() string {
 	g := r.Group
 	group := fmt.Sprintf("of %s together after %s, where one has %s", readable.Count(g.Members, r.Unit), readable.Count(r.Rounds, inTermsOf(r.Unit, []string{"{round}"})[0]), r.EpsilonProved)
@@ -67,21 +65,6 @@ func (r *Report) groupText() string {
 		return fmt.Sprintf("epsilon %s: nothing is proved %s", g.EpsilonProved, group)
 	}
 	return fmt.Sprintf("epsilon %s proved %s: %s", g.EpsilonProved, group, g.Theorem)
-}
-
-// writeRefuted prints the numbers of rounds for which the papers' convention is no
-// bound.
-func writeRefuted(w io.Writer, reports []Report) error {
-	for _, r := range reports {
-		if !r.Headline(0).Underestimates {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%-17s the papers' convention, %s after %d %s: for %s some data have %s at least\n",
-			"underestimates", r.Epsilon, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.Neighbouring, r.LossDistribution.Lower); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // orLess is the suffix of a number at the lower limit of a search.
@@ -99,11 +82,8 @@ func formatOrder(order float64) string {
 	return fmt.Sprintf("%g", order)
 }
 
-func writeFacts(w io.Writer, r Report) error {
-	var b strings.Builder
-	fact := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-17s %s\n", name, fmt.Sprintf(format, args...))
-	}
+func writeFacts(b *strings.Builder, r Report) {
+	fact := func(name, format string, args ...any) { writeFact(b, name, format, args...) }
 	b.WriteByte('\n')
 	if r.RoundsAtLeast {
 		fact("rounds", "at least 2^%d stay within the target, where the search ends", bits.TrailingZeros(uint(r.Rounds)))
@@ -156,6 +136,4 @@ func writeFacts(w io.Writer, r Report) error {
 		}
 		fact(name, "%s", assumption)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

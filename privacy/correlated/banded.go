@@ -28,13 +28,7 @@ func (b Banded) column(rounds int) []float64 {
 
 // SquaredSensitivity implements Strategy.
 func (b Banded) SquaredSensitivity(p Participation) (float64, error) {
-	if err := b.Validate(); err != nil {
-		return 0, err
-	}
-	if err := p.Validate(); err != nil {
-		return 0, err
-	}
-	return squaredSensitivity(b.column(p.Rounds), p), nil
+	return sensitivityOf(b, b.column, p)
 }
 
 // Errors implements Strategy.

@@ -50,13 +50,7 @@ func (b BLT) Column(rounds int) []float64 {
 
 // SquaredSensitivity implements Strategy.
 func (b BLT) SquaredSensitivity(p Participation) (float64, error) {
-	if err := b.Validate(); err != nil {
-		return 0, err
-	}
-	if err := p.Validate(); err != nil {
-		return 0, err
-	}
-	return squaredSensitivity(b.Column(p.Rounds), p), nil
+	return sensitivityOf(b, b.Column, p)
 }
 
 // Errors implements Strategy.

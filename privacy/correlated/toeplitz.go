@@ -1,6 +1,9 @@
 package correlated
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // A Toeplitz strategy is given by the first column c of C, with c[0] = 1: element (t, i) of C is
 // c[t-i].
@@ -46,6 +49,14 @@ func squaredNorm(x []float64) float64 {
 // and Lampert 2024, Banded Square Root Matrix Factorization for Differentially Private Model
 // Training, Theorem 2).
 func squaredSensitivity(c []float64, p Participation) float64 { return squaredNorm(response(c, p)) }
+
+// sensitivityOf validates a strategy and a participation, and returns the squared sensitivity of the strategy's column.
+func sensitivityOf(s Strategy, column func(rounds int) []float64, p Participation) (float64, error) {
+	if err := cmp.Or(s.Validate(), p.Validate()); err != nil {
+		return 0, err
+	}
+	return squaredSensitivity(column(p.Rounds), p), nil
+}
 
 // sensitivityGradient returns the derivative of squaredSensitivity by every element of c.
 func sensitivityGradient(c []float64, p Participation) []float64 {

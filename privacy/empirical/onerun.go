@@ -85,18 +85,13 @@ func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, e
 	if len(included) != len(scores) {
 		return Outcome{}, fmt.Errorf("one-run audit with %d coins and %d scores: expected as many of one as of the other", len(included), len(scores))
 	}
-	in, out, err := guessed(scores, guessIn, guessOut)
+	answers, err := Answers(scores, guessIn, guessOut)
 	if err != nil {
 		return Outcome{}, err
 	}
 	outcome := Outcome{Units: len(scores), Guesses: guessIn + guessOut}
-	for _, unit := range in {
-		if included[unit.index] {
-			outcome.Correct++
-		}
-	}
-	for _, unit := range out {
-		if !included[unit.index] {
+	for i, answer := range answers {
+		if answer == In && included[i] || answer == Out && !included[i] {
 			outcome.Correct++
 		}
 	}

@@ -88,12 +88,17 @@ func gaussianEpsilon(sigma, delta, share float64) float64 {
 	for low == 0 && high > 0 && !above(high/2) { // with much noise, epsilon may be as small as delta
 		high /= 2
 	}
-	for range 100 {
+	return bisect(low, high, above)
+}
+
+// bisect returns about the least number from low to high at which tooLow is false, given that it holds below some number.
+func bisect(low, high float64, tooLow func(x float64) bool) float64 {
+	for range 200 {
 		middle := low + (high-low)/2
 		if middle == low || middle == high {
 			break
 		}
-		if above(middle) {
+		if tooLow(middle) {
 			low = middle
 		} else {
 			high = middle

@@ -114,25 +114,15 @@ func (g *group) at(ratio float64) (loss, slope, size float64) {
 
 // ratioAt returns the log ratio at which the loss is the given one, 0 or above.
 func (g *group) ratioAt(loss float64) float64 {
+	below := func(ratio float64) bool {
+		at, _, _ := g.at(ratio)
+		return at < loss
+	}
 	low, high := 0.0, 1.0
-	for below := true; below; {
-		at, _, _ := g.at(high)
-		if below = at < loss; below {
-			low, high = high, 2*high
-		}
+	for below(high) {
+		low, high = high, 2*high
 	}
-	for n := 0; n < 200 && low < high; n++ {
-		middle := low + (high-low)/2
-		if middle == low || middle == high {
-			break
-		}
-		if at, _, _ := g.at(middle); at < loss {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high
+	return bisect(low, high, below)
 }
 
 // turns returns an interval that holds the real parts of the singularities of the loss: it is the
