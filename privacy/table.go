@@ -36,7 +36,9 @@ func WriteTable(w io.Writer, reports []Report) error {
 		}
 		fmt.Fprintln(table)
 	}
-	table.Flush() // into memory
+	if err := table.Flush(); err != nil {
+		return err
+	}
 	writeFacts(&text, reports[0])
 	for _, r := range reports {
 		if r.Group != nil {
