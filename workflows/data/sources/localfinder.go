@@ -56,13 +56,11 @@ func (h LocalFinder) advice(name string) string {
 
 // places returns the paths that a name may stand for.
 func (h LocalFinder) places(name string) []string {
-	if h.Folder == "" || filepath.IsAbs(name) {
+	joined := filepath.Join(h.Folder, name)
+	if h.Folder == "" || filepath.IsAbs(name) || joined == filepath.Clean(name) {
 		return []string{name}
 	}
-	if joined := filepath.Join(h.Folder, name); joined != filepath.Clean(name) {
-		return []string{name, joined}
-	}
-	return []string{name}
+	return []string{name, joined}
 }
 
 // lookUp tries the places of a name on this machine, and then among the shipped files. The error is
@@ -117,7 +115,7 @@ func findIn(system fs.FS, name, shown string) (*Source, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		file, err := localFile(system, name, shown)
+		file, err := localFile(system, name, shown, info)
 		if err != nil {
 			return nil, err
 		}
@@ -190,15 +188,11 @@ func directoryFile(system fs.FS, name, directory string) (f *File, inner bool, e
 	case !isData(base):
 		return nil, false, nil
 	}
-	f, err = localFile(system, name, filepath.Join(directory, base))
+	f, err = localFile(system, name, filepath.Join(directory, base), info)
 	return f, false, err
 }
 
-func localFile(system fs.FS, name, shown string) (*File, error) {
-	info, err := fs.Stat(system, name)
-	if err != nil {
-		return nil, err
-	}
+func localFile(system fs.FS, name, shown string, info fs.FileInfo) (*File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fault(shown, "is neither a regular file nor a directory; expected JSON lines, plain, .gz or .zst")
 	}
