@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/population"
@@ -212,11 +213,7 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var labels []string
 	for w, word := range e.words {
-		if source.IsLabel(word) {
-			labels = append(labels, word)
-		}
 		if text.EndsSource(word) || source.IsLabel(word) {
 			counts[w] = 0
 		}
@@ -233,7 +230,7 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	for _, w := range found[size:] {
 		e.metrics.UnknownWords += int(counts[w])
 	}
-	return append(labels, text.WordsAt(e.words, found[:size])...), nil
+	return append(lists.Filter(e.words, source.IsLabel), text.WordsAt(e.words, found[:size])...), nil
 }
 
 // givenWords returns the words of the input vocabulary.

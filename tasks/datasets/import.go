@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -146,17 +147,12 @@ type importedFiles struct {
 
 // of names the sources by digest, which is also their name in messages.
 func (x *importedFiles) of(sources []storage.Digest) []source.File {
-	var files []source.File
-	for _, d := range sources {
-		files = append(files, source.File{
-			Name: "source " + d.Short(),
-			Open: func() (io.ReadCloser, error) {
-				r, err := x.task.Imported(x.ctx, d)
-				return &importedFile{r, x}, err
-			},
-		})
-	}
-	return files
+	return lists.Map(sources, func(d storage.Digest) source.File {
+		return source.File{Name: "source " + d.Short(), Open: func() (io.ReadCloser, error) {
+			r, err := x.task.Imported(x.ctx, d)
+			return &importedFile{r, x}, err
+		}}
+	})
 }
 
 // importedFile reads the remaining source on Close, because the digest is known only at the end.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"math"
 
+	"coalmine/internal/lists"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 )
@@ -96,17 +97,12 @@ func newTFIDF(ctx context.Context, l FeatureLayout, p *population.Population) (t
 			}
 		}
 	}
-	return weigh(having, examples), nil
-}
-
-func weigh(having []int, examples int) tfidf {
-	weights := make(tfidf, len(having))
-	for w, n := range having {
-		if n > 0 {
-			weights[w] = float32(math.Log(float64(examples) / float64(n)))
+	return lists.Map(having, func(n int) float32 {
+		if n == 0 {
+			return 0
 		}
-	}
-	return weights
+		return float32(math.Log(float64(examples) / float64(n)))
+	}), nil
 }
 
 func (tfidf) Dimension() int { return textFeatures }

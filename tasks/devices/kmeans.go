@@ -38,10 +38,7 @@ func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([
 // earlier means. If all distances are 0, it is the first vector.
 func spread(vectors [][]float32, k int, rng *rand.Rand) [][]float32 {
 	means := [][]float32{slices.Clone(vectors[rng.IntN(len(vectors))])}
-	distances := make([]float64, len(vectors))
-	for i := range distances {
-		distances[i] = math.Inf(1)
-	}
+	distances := slices.Repeat([]float64{math.Inf(1)}, len(vectors))
 	for len(means) < k {
 		var sum float64
 		for i, x := range vectors {

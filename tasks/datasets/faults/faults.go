@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/internal/seeds"
@@ -127,11 +128,7 @@ func asLatin1(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return text
 	}
-	characters := make([]rune, len(text))
-	for i := range len(text) {
-		characters[i] = rune(text[i])
-	}
-	return string(characters)
+	return string(lists.Map([]byte(text), func(b byte) rune { return rune(b) }))
 }
 
 // truncate keeps the given number of characters of a longer text, beginning with the
@@ -213,11 +210,7 @@ type Params struct {
 }
 
 func (p Params) Check(level text.Level) error {
-	var errs []error
-	for i := range p.Faults {
-		errs = append(errs, p.Faults[i].check(level))
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(p.Faults, func(f Planted) error { return f.check(level) })...)
 }
 
 func (p Params) Equal(o Params) bool {

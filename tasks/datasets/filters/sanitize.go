@@ -207,7 +207,7 @@ func (s *sanitizer) mask(token int32) int32 {
 		return text.Unknown
 	}
 	b := byte(token - text.FirstWord)
-	if '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z' || b >= 0x80 {
+	if isAlphanumeric(b) || b >= 0x80 {
 		return text.FirstWord + '#'
 	}
 	return token
@@ -222,11 +222,7 @@ func (s *sanitizer) count(x population.Example, spans []Span) {
 		s.caught.Sentences++
 	}
 	for _, span := range spans {
-		for i := range s.caught.Patterns {
-			if s.caught.Patterns[i].Pattern == span.Pattern {
-				s.caught.Patterns[i].Findings++
-			}
-		}
+		lists.Find(s.caught.Patterns, func(p *PatternFindings) bool { return p.Pattern == span.Pattern }).Findings++
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"unsafe"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -68,13 +69,8 @@ func indexOf(size int64, sequence int, extents []Extent) *Index {
 
 // Counts returns the sums over users with examples.
 func (x *Index) Counts() Counts {
-	c := Counts{Examples: x.firsts[len(x.Extents)], Words: x.words}
-	for _, e := range x.Extents {
-		if e.Examples > 0 {
-			c.Users++
-		}
-	}
-	return c
+	users := lists.Count(x.Extents, func(e Extent) bool { return e.Examples > 0 })
+	return Counts{Users: users, Examples: x.firsts[len(x.Extents)], Words: x.words}
 }
 
 // Sizes counts the users with each number of examples.

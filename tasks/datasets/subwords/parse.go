@@ -100,15 +100,12 @@ func (t *Tokenizer) add(added []addedToken) error {
 
 // tokensOf lists the tokens of a vocabulary by number.
 func tokensOf(vocabulary map[string]uint32) ([]string, error) {
-	var greatest uint32
-	for _, id := range vocabulary {
-		greatest = max(greatest, id)
-	}
-	if greatest >= MaxTokens {
-		return nil, tooMany(int(greatest) + 1)
-	}
 	if len(vocabulary) == 0 {
 		return nil, errors.New("the vocabulary is empty; expected tokens")
+	}
+	greatest := slices.Max(slices.Collect(maps.Values(vocabulary)))
+	if greatest >= MaxTokens {
+		return nil, tooMany(int(greatest) + 1)
 	}
 	tokens := make([]string, greatest+1)
 	for _, token := range slices.Sorted(maps.Keys(vocabulary)) {
