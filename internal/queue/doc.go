@@ -73,7 +73,7 @@ type Message struct {
 type Report struct {
 	// ID is the message's; empty for a nudge (see Broker.Nudge).
 	ID string
-	// Worker is the ConsumerConfig.WorkerID of the sender.
+	// Worker is the ID of the sender.
 	Worker string
 	// Body is opaque to this package.
 	Body []byte
