@@ -53,7 +53,7 @@ func trained(t *testing.T) (model []byte, report reports.Report, rows []checkpoi
 	defer pool.Close()
 	p := compiletest.Plan(t, fmt.Sprintf(federation, clientstest.Command()), storage.DigestOf(compiletest.Source()))
 	e := compiletest.Executor(t, p)
-	e.UseClients(pool)
+	e.Runner.Clients = pool
 	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
 	compiletest.Decode(t, e, p.Cells[0].Model, tasks.RowsBlob, &rows)
 	model = must.Get(e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob))(t)
@@ -112,7 +112,7 @@ func TestTheStepsOfAProgramsFederationAreReplayed(t *testing.T) {
 		defer pool.Close()
 		p := compiletest.Plan(t, fmt.Sprintf(replayedFederation, clientstest.Command()), storage.DigestOf(compiletest.Source()), "audit.control="+control)
 		e := compiletest.Executor(t, p)
-		e.UseClients(pool)
+		e.Runner.Clients = pool
 		var report reports.Report
 		compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
 		var v neighbours.Outcome
@@ -199,7 +199,7 @@ func ofImages(t *testing.T, lines []byte, sets ...string) *reports.Report {
 	defer pool.Close()
 	p := compiletest.Plan(t, fmt.Sprintf(imageFederation, clientstest.Command()), storage.DigestOf(lines), sets...)
 	e := localexec.New(p, compile.Registry(), lines)
-	e.UseClients(pool)
+	e.Runner.Clients = pool
 	report := new(reports.Report)
 	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, report)
 	return report
@@ -219,7 +219,7 @@ func recorded(t *testing.T, layer string) (*reports.Report, error) {
 	defer pool.Close()
 	p := compiletest.Plan(t, fmt.Sprintf(recordedFederation, clientstest.Command(), layer), storage.DigestOf(compiletest.Source()))
 	e := compiletest.Executor(t, p)
-	e.UseClients(pool)
+	e.Runner.Clients = pool
 	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
 		return nil, err
 	}

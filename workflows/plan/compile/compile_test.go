@@ -233,7 +233,7 @@ func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
 	digest := storage.DigestOf(compiletest.Source())
 	model := func(p *plan.Plan, keys *secrets.Keyring) ([]byte, error) {
 		e := localexec.New(p, compile.Registry(), compiletest.Source())
-		e.UseKeys(keys)
+		e.Runner.Keys = keys
 		if err := e.Reach(t.Context(), p.Cells[0].Model); err != nil {
 			return nil, err
 		}

@@ -11,29 +11,30 @@ import (
 	"io"
 	"slices"
 
-	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/clientprograms"
 	"coalmine/workflows/plan"
 )
 
 // Executor runs the nodes of a plan, each once, and keeps their outputs in memory. It
 // implements tasks.Source over these outputs. It is for one goroutine.
 type Executor struct {
+	// Runner runs the tasks; its keys, programs and writable directories may be set.
+	Runner *tasks.Runner
+	// Begin, if set, is called as the execution of a node begins.
+	Begin func(tasks.Spec)
+
 	plan   *plan.Plan
 	kinds  tasks.Registry
-	runner *tasks.Runner
 	stored *stored // nil without a store
-	begin  func(tasks.Spec)
 	// read are the steps of chains that standing nodes read.
 	read map[storage.Key]bool
 }
 
 // New returns an executor of a plan with the given sources.
 func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
-	e := &Executor{plan: p, kinds: kinds, runner: tasks.NewRunner(), read: make(map[storage.Key]bool)}
-	e.runner.Source = e
+	e := &Executor{plan: p, kinds: kinds, Runner: tasks.NewRunner(), read: make(map[storage.Key]bool)}
+	e.Runner.Source = e
 	for _, n := range p.Nodes {
 		for _, need := range n.Needs {
 			if need.Chain != nil {
@@ -42,22 +43,10 @@ func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
 		}
 	}
 	for _, s := range sources {
-		e.runner.Import(s)
+		e.Runner.Import(s)
 	}
 	return e
 }
-
-// OnBegin has the executor call do whenever it begins to execute a node.
-func (e *Executor) OnBegin(do func(tasks.Spec)) { e.begin = do }
-
-// UseKeys gives the executor the secret keys that its tasks need.
-func (e *Executor) UseKeys(keys *secrets.Keyring) { e.runner.Keys = keys }
-
-// UseClients sets the runner of the programs that train clients.
-func (e *Executor) UseClients(r clientprograms.Runner) { e.runner.Clients = r }
-
-// UseWritable names directories that commands may write to, in addition to their own.
-func (e *Executor) UseWritable(directories []string) { e.runner.Writable = directories }
 
 // Reach runs a node and its needs, unless they are available.
 func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
@@ -73,7 +62,7 @@ func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
 
 // available reports whether a node has been run, or is stored.
 func (e *Executor) available(ctx context.Context, key storage.Key) (bool, error) {
-	if ran := e.runner.Node(key) != nil; ran || e.stored == nil {
+	if ran := e.Runner.Node(key) != nil; ran || e.stored == nil {
 		return ran, nil
 	}
 	return e.stored.has(ctx, key)
@@ -129,10 +118,10 @@ func (e *Executor) step(ctx context.Context, c *plan.Chain, step int) error {
 // tidy forgets the parts of a step, and the step before unless it is kept or read.
 func (e *Executor) tidy(c *plan.Chain, step int) {
 	for part := range c.Width {
-		e.runner.Forget(c.PartKey(step, part))
+		e.Runner.Forget(c.PartKey(step, part))
 	}
 	if previous := step - 1; previous > 0 && !slices.Contains(c.Keep, previous) && !e.read[c.Key(previous)] {
-		e.runner.Forget(c.Key(previous))
+		e.Runner.Forget(c.Key(previous))
 	}
 }
 
@@ -141,10 +130,10 @@ func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
 	if err != nil {
 		return err
 	}
-	if e.begin != nil {
-		e.begin(spec)
+	if e.Begin != nil {
+		e.Begin(spec)
 	}
-	if _, err := e.runner.Run(ctx, kind, spec); err != nil {
+	if _, err := e.Runner.Run(ctx, kind, spec); err != nil {
 		return fmt.Errorf("%s %s, step %d, part %d: %w", spec.Kind, spec.Key.Short(), spec.Step, spec.Part, err)
 	}
 	return nil
@@ -152,8 +141,8 @@ func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
 
 // source returns the source of a node's outputs: executed nodes, or the store.
 func (e *Executor) source(key storage.Key) tasks.Source {
-	if e.stored == nil || e.runner.Node(key) != nil {
-		return e.runner
+	if e.stored == nil || e.Runner.Node(key) != nil {
+		return e.Runner
 	}
 	return e.stored
 }
@@ -172,7 +161,7 @@ func (e *Executor) BlobRange(ctx context.Context, key storage.Key, name string, 
 }
 
 func (e *Executor) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
-	data, err := e.runner.Imported(ctx, digest)
+	data, err := e.Runner.Imported(ctx, digest)
 	if errors.Is(err, storage.ErrNotFound) && e.stored != nil {
 		return e.stored.Imported(ctx, digest)
 	}
@@ -206,7 +195,7 @@ func (e *Executor) Execute(ctx context.Context, r plan.Ref) (*storage.Commit, er
 	if err := e.Reach(ctx, r); err != nil {
 		return nil, err
 	}
-	return e.runner.Node(r.Key).Commit(), nil
+	return e.Runner.Node(r.Key).Commit(), nil
 }
 
 func (s *stored) has(ctx context.Context, key storage.Key) (bool, error) {

@@ -171,18 +171,16 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 		return out, err
 	}
 	x := New(v.Plan, v.Kinds)
-	x.UseKeys(v.Keys)
-	x.UseClients(v.Clients)
-	x.UseWritable(v.Write)
+	x.Runner.Keys, x.Runner.Clients, x.Runner.Writable = v.Keys, v.Clients, v.Write
 	x.UseStored(v.Archive)
-	x.OnBegin(func(s tasks.Spec) {
+	x.Begin = func(s tasks.Spec) {
 		out.Executed++
 		if v.Begin != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			v.Begin(describe(s), out.Label)
 		}
-	})
+	}
 	again, err := x.Execute(ctx, r)
 	switch {
 	case ctx.Err() != nil:

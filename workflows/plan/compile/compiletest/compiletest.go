@@ -62,7 +62,7 @@ func Plan(t testing.TB, text string, digest storage.Digest, sets ...string) *pla
 func Executor(t testing.TB, p *plan.Plan) *localexec.Executor {
 	t.Helper()
 	e := localexec.New(p, compile.Registry(), Source())
-	e.UseKeys(secrets.NewKeyring(Key(t)))
+	e.Runner.Keys = secrets.NewKeyring(Key(t))
 	return e
 }
 
