@@ -475,45 +475,28 @@ func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
 func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
 
 // Tasks yields all tasks, in no order: those of standing nodes and of each chain's current step.
-func (g *Graph) Tasks() iter.Seq[*Task] {
-	return func(yield func(*Task) bool) {
-		for n := range g.nodes.all {
-			if !yield(&n.Task) {
-				return
-			}
-		}
-		for _, ch := range g.chains {
-			if ch.Current != nil && !yieldAll(ch.Current.Tasks(), yield) {
-				return
-			}
-		}
-	}
-}
+func (g *Graph) Tasks() iter.Seq[*Task] { return g.tasks(g.nodes.all, maps.Keys(g.chains)) }
 
 // TasksOf yields the tasks of a live run's plan that exist, in no order, whether the
 // run wants them at the moment or not.
 func (g *Graph) TasksOf(r *Run) iter.Seq[*Task] {
+	return g.tasks(slices.Values(r.Nodes), maps.Keys(r.Plan.Chains))
+}
+
+func (g *Graph) tasks(nodes iter.Seq[*Node], recipes iter.Seq[storage.Key]) iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		for _, n := range r.Nodes {
+		for n := range nodes {
 			if !yield(&n.Task) {
 				return
 			}
 		}
-		for recipe := range r.Plan.Chains {
-			if current := g.chains[recipe].Current; current != nil && !yieldAll(current.Tasks(), yield) {
+		for recipe := range recipes {
+			s := g.chains[recipe].Current
+			if s != nil && slices.ContainsFunc(s.Tasks(), func(x *Task) bool { return !yield(x) }) {
 				return
 			}
 		}
 	}
-}
-
-func yieldAll(all []*Task, yield func(*Task) bool) bool {
-	for _, x := range all {
-		if !yield(x) {
-			return false
-		}
-	}
-	return true
 }
 
 // Settled reports whether Settle has nothing to do.
