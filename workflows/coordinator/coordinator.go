@@ -49,10 +49,11 @@ type Coordinator struct {
 	contest  leadership.Contest
 	nudges   chan struct{}
 	counters *observe.Counters
-	leading  atomic.Pointer[loop] // nil while standing by
+	// leading and token are those of the term at work; nil while standing by.
+	leading atomic.Pointer[loop]
+	token   atomic.Pointer[leadership.Token]
 
 	mu        sync.Mutex
-	token     *leadership.Token // of the term at work; nil while standing by
 	snapshots map[string]*status.Run
 	takeovers map[string]int // as of the snapshots
 	updated   chan struct{}  // closed and replaced when snapshots change
@@ -133,18 +134,10 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 // Token returns the fencing token of this process's term. The error wraps
 // leadership.ErrStandby if it does not lead.
 func (c *Coordinator) Token() (*leadership.Token, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.token == nil {
-		return nil, fmt.Errorf("%w; ask the process that does, or again in some seconds", leadership.ErrStandby)
+	if t := c.token.Load(); t != nil {
+		return t, nil
 	}
-	return c.token, nil
-}
-
-func (c *Coordinator) setToken(t *leadership.Token) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.token = t
+	return nil, fmt.Errorf("%w; ask the process that does, or again in some seconds", leadership.ErrStandby)
 }
 
 // Snapshot returns the status of a run as of a moment ago, or false if this

@@ -41,8 +41,8 @@ func (c *Coordinator) reign(parent context.Context) error {
 	l := &loop{ctx: ctx, events: make(chan func(), eventBuffer)}
 	l.term = newTerm(c.cfg, c.counters, token, time.Now, l.start)
 	l.leader = leader
-	c.setToken(token)
-	defer c.setToken(nil)
+	c.token.Store(token)
+	defer c.token.Store(nil)
 	l.log.Info("leading", "store", c.cfg.Archive.String())
 	aside := func(do func() error) {
 		l.jobs.Go(func() {

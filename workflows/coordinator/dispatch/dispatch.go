@@ -128,7 +128,7 @@ func (d *Dispatcher) Reset() {
 // Dispatch launches as many tasks as the live workers can take.
 func (d *Dispatcher) Dispatch(launch func(*graph.Task, *graph.Run)) {
 	var yielded []yielded
-	for _, class := range d.classes() {
+	for _, class := range slices.Sorted(maps.Keys(d.Fleet.Slots)) {
 		for range d.room(class) {
 			x, r := d.next(class, &yielded)
 			if x == nil {
@@ -147,15 +147,6 @@ func (d *Dispatcher) Launched(x *graph.Task, r *graph.Run) {
 	d.beginSharing(x.Chain())
 	d.served++
 	d.lineOf(r).served = d.served
-}
-
-func (d *Dispatcher) classes() []tasks.Class {
-	var classes []tasks.Class
-	for class := range d.Fleet.Slots {
-		classes = append(classes, class)
-	}
-	slices.Sort(classes)
-	return classes
 }
 
 // room returns the number of further attempts of a class that may be sent.
