@@ -233,11 +233,7 @@ func (g *global) convert(o *converting, examples conversion.Examples) error {
 	if err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(found)
-	}
-	g.printConverted(o.to, found)
-	return nil
+	return g.show(found, func() error { g.printConverted(o.to, found); return nil })
 }
 
 // printTagged describes a file of images with tags; it limits a long list to the most frequent tags.

@@ -58,13 +58,12 @@ func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags,
 		if err != nil {
 			return err
 		}
-		if g.json {
-			return g.printJSON(drawn)
-		}
-		for _, f := range drawn.Figures {
-			g.printf("%s: %s\n", filepath.Join(drawn.Folder, f.File), f.Caption)
-		}
-		return nil
+		return g.show(drawn, func() error {
+			for _, f := range drawn.Figures {
+				g.printf("%s: %s\n", filepath.Join(drawn.Folder, f.File), f.Caption)
+			}
+			return nil
+		})
 	})
 }
 

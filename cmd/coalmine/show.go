@@ -95,13 +95,12 @@ func (g *global) showNodes(ctx context.Context, api control.API, args []string) 
 	if err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(shownNodes{nodes})
-	}
-	for i := range nodes {
-		writeNode(g.stdout, &nodes[i])
-	}
-	return nil
+	return g.show(shownNodes{nodes}, func() error {
+		for i := range nodes {
+			writeNode(g.stdout, &nodes[i])
+		}
+		return nil
+	})
 }
 
 // writeNode prints a node as a block of lines.
@@ -177,18 +176,17 @@ func (g *global) inspectExperiment(ctx context.Context, flags *submitFlags, path
 	if err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(map[string]any{"experiment": sub.Spec.Name, "preparations": found})
-	}
-	for i, p := range found {
-		if i > 0 {
-			g.printf("\n")
+	return g.show(map[string]any{"experiment": sub.Spec.Name, "preparations": found}, func() error {
+		for i, p := range found {
+			if i > 0 {
+				g.printf("\n")
+			}
+			if err := p.write(g.stdout); err != nil {
+				return err
+			}
 		}
-		if err := p.write(g.stdout); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // preparations returns the distinct preparations of all cells, in the order of the cells.
