@@ -26,6 +26,28 @@ func TestExplainPrintsAFieldAndTheFieldsOfABlock(t *testing.T) {
 	refuses(t, "did you mean training.client.learning_rate?", "explain", "lr")
 }
 
+func TestExplainPrintsAColumnOfResults(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"random_sampling_memorized", "RS memorized"} {
+		page := prints(t, "explain", name)
+		for _, want := range []string{`column random_sampling_memorized, in the table "RS memorized"`, "rows: cells\n", "audit: random_sampling\n", "value: integer\n", "Lower is better."} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page of %s lacks %q:\n%s", name, want, page)
+			}
+		}
+	}
+	if both := prints(t, "explain", "seed"); !strings.Contains(both, "default: 1\n") || !strings.Contains(both, "column seed\n") {
+		t.Errorf("the field seed and the column seed are not both explained:\n%s", both)
+	}
+	all := prints(t, "explain", "results")
+	for _, want := range []string{"--rows canaries\n", "--rows rounds\n", "\n  one_run_guess\n", "\n  client_norm_median\n"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the list of columns lacks %q", want)
+		}
+	}
+	refuses(t, "did you mean recall_at_1?", "explain", "recall_at1")
+}
+
 func TestFieldsAreCompleted(t *testing.T) {
 	t.Parallel()
 	if got := prints(t, "__complete", "explain", "training.privacy.noise_"); !strings.HasPrefix(got, "training.privacy.noise_multiplier\ntraining.privacy.noise_by\n:") {

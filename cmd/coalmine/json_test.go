@@ -44,7 +44,7 @@ var jsonCommands = []string{
 	"data export RUN c01 -o OUT/data", "account --population 1000 --cohort 10 --rounds 10 --noise-multiplier 1 --delta 1e-5",
 	"account RUN", "verify RUN --sample 3", "pin RUN", "unpin RUN", "priority RUN 3", "note RUN noisy", "tag RUN paper", "watch RUN",
 	"canaries export FILE -o OUT/canaries", "data import SOURCE --name json", "data list", "data remove json",
-	"submit FILE --new --set seed=3", "pause RUN", "resume RUN", "cancel RUN", "gc --dry-run", "rm RUN", "bench", "version", "version --licenses", "explain training.privacy",
+	"submit FILE --new --set seed=3", "pause RUN", "resume RUN", "cancel RUN", "gc --dry-run", "rm RUN", "bench", "version", "version --licenses", "explain training.privacy", "explain random_sampling_memorized", "explain results",
 }
 
 // jsonElsewhere are the other commands, each with why it is not among those.

@@ -19,7 +19,6 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/internal/readable"
 	"coalmine/internal/tempfiles"
-	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/trackers"
@@ -365,7 +364,9 @@ func newResultsCommand(g *global) *cobra.Command {
 Table 1 of Thakkar et al. 2020; other columns appear if a cell has them. A cell that still
 trains shows its last measurement with the round.
 
-` + legendsHelp() + `--rows rounds writes the metrics of every round as a table, json, csv or parquet: its loss,
+coalmine explain results explains all columns, coalmine explain 'RS memorized' one of them.
+
+--rows rounds writes the metrics of every round as a table, json, csv or parquet: its loss,
 its clients, the quantiles of their norms before and after clipping, the clip norm and the
 privacy cost of the rounds so far.
 
@@ -492,17 +493,6 @@ func resultsOf(ctx context.Context, api control.API, run string, f results.Forma
 		return func(w io.Writer) error { return r.WriteScreen(w, rows, screen) }, nil
 	}
 	return func(w io.Writer) error { return r.WriteRows(w, f.Name, rows) }, nil
-}
-
-// legendsHelp explains the columns of the table.
-func legendsHelp() string {
-	var b strings.Builder
-	for _, d := range all.Audits() {
-		if d.Legend != "" {
-			b.WriteString(wrapped(d.Legend) + "\n")
-		}
-	}
-	return b.String()
 }
 
 // helpWidth is the width of paragraphs in help texts.

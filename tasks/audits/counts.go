@@ -3,7 +3,6 @@ package audits
 import (
 	"fmt"
 	"sort"
-	"strings"
 
 	"coalmine/internal/readable"
 )
@@ -32,7 +31,7 @@ func (c *CountOf[O]) Measures() []Measure {
 // Limit returns the limit on the number, for cells with an inserted canary.
 func (c *CountOf[O]) Limit() Limit {
 	return LimitOf[int]{
-		Name: c.Name, Doc: strings.ToUpper(c.Doc[:1]) + c.Doc[1:] + ".", Range: "[0,1000000000]", Unit: "canaries",
+		Name: c.Name, Doc: c.Sentence(), Range: "[0,1000000000]", Unit: "canaries",
 		Breaches: Judged(c.Name, func(v *O, limit int) []string {
 			count, of := c.Counted(v)
 			if of == 0 {

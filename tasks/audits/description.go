@@ -29,8 +29,6 @@ func (c Content) String() string { return cmp.Or(string(c), "texts") }
 type Description struct {
 	// Name is the key in results, and usually the field in the audit block.
 	Name string
-	// Legend explains its columns of tables, in a sentence or two.
-	Legend string
 
 	// New returns empty fields of the audit block. It is nil if Derive finds the outcome.
 	New func() Fields

@@ -92,6 +92,14 @@ func (d Direction) Than(one, other numbers.Float) bool {
 	return d == Higher && one > other || d == Lower && one < other
 }
 
+// Sentence returns Doc as a sentence; empty without Doc.
+func (m *Measure) Sentence() string {
+	if m.Doc == "" {
+		return ""
+	}
+	return strings.ToUpper(m.Doc[:1]) + m.Doc[1:] + "."
+}
+
 // Range returns the smallest and the largest value that the number can have.
 func (m *Measure) Range() (least, most float64) {
 	switch {

@@ -17,23 +17,18 @@ import (
 // Row holds the metrics of one step of a training chain.
 type Row struct {
 	// Round is the round of federated averaging, or the last SGD step taken.
-	Round int64 `json:"round" parquet:"round"`
-	// Clients is the size of the cohort; 0 for SGD.
-	Clients int64 `json:"clients,omitempty" parquet:"clients"`
+	Round   int64 `json:"round" parquet:"round" doc:"round of federated training, or the last step of a task of central training"`
+	Clients int64 `json:"clients,omitempty" parquet:"clients" doc:"clients of the cohort; 0 in central training"`
 	// Examples and Tokens count the training data, once per local epoch.
-	Examples int64 `json:"examples" parquet:"examples"`
-	Tokens   int64 `json:"tokens" parquet:"tokens"`
-	// Loss is the mean training loss in nats per token, before each step.
-	Loss float64 `json:"loss" parquet:"loss"`
-	// UpdateNorm is the L2 norm of the change of the model in this step.
-	UpdateNorm float64 `json:"update_norm" parquet:"update_norm"`
+	Examples   int64   `json:"examples" parquet:"examples" doc:"examples trained, once for each local epoch"`
+	Tokens     int64   `json:"tokens" parquet:"tokens" doc:"tokens trained, once for each local epoch"`
+	Loss       float64 `json:"loss" parquet:"loss" doc:"mean training loss before each step, in nats per token"`
+	UpdateNorm float64 `json:"update_norm" parquet:"update_norm" doc:"L2 norm of the change of the model"`
 	// ClientNorm is the mean L2 norm of the clients' updates before clipping; for DP-SGD, of the
 	// records' gradients, like Clipped and Norms.
-	ClientNorm float64 `json:"client_norm,omitempty" parquet:"client_norm"`
-	// Clipped is the share of clients whose update was clipped.
-	Clipped float64 `json:"clipped,omitempty" parquet:"clipped"`
-	// NoiseDeviation is the standard deviation of the noise on the mean update.
-	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation"`
+	ClientNorm     float64 `json:"client_norm,omitempty" parquet:"client_norm" doc:"mean L2 norm of the clients' updates before clipping, with DP-SGD of the records' gradients"`
+	Clipped        float64 `json:"clipped,omitempty" parquet:"clipped" doc:"share of clients whose update was clipped"`
+	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation" doc:"standard deviation of the noise on the mean update"`
 	Spending
 	Norms
 	// Validation has the last columns of a segment, and only if one of its rows has it.
@@ -47,7 +42,7 @@ type Row struct {
 type Validation struct {
 	// ValidationLoss is the mean loss over the validation part in nats per token, after the step; 0
 	// if not measured.
-	ValidationLoss float64 `json:"validation_loss,omitempty" parquet:"validation_loss,optional"`
+	ValidationLoss float64 `json:"validation_loss,omitempty" parquet:"validation_loss,optional" doc:"mean loss over the validation part after the round, in nats per token"`
 }
 
 // validatedRow is a Row with all columns.
@@ -62,28 +57,26 @@ type Spending struct {
 	// Epsilon (noise relative to the clip norm) and EpsilonProved are the privacy spent up to this
 	// round, at the training's delta; 0 without accounting, and both 0 with EpsilonInfinite. See
 	// package privacy.
-	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional"`
-	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional"`
-	EpsilonInfinite bool    `json:"epsilon_infinite,omitempty" parquet:"epsilon_infinite,optional"`
+	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional" doc:"epsilon spent up to the round by the papers' convention: noise relative to the clip norm"`
+	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional" doc:"epsilon spent up to the round, as Rényi divergences prove it"`
+	EpsilonInfinite bool    `json:"epsilon_infinite,omitempty" parquet:"epsilon_infinite,optional" doc:"whether the epsilon spent up to the round is infinite"`
 	// Stopped reports that the training had ended before the round, or that the privacy budget did
 	// not allow it: the model is unchanged.
-	Stopped bool `json:"stopped,omitempty" parquet:"stopped,optional"`
-	// Clip is the round's clip norm; 0 without clipping.
-	Clip float64 `json:"clip,omitempty" parquet:"clip,optional"`
+	Stopped bool    `json:"stopped,omitempty" parquet:"stopped,optional" doc:"whether the training had ended, so that the round changed nothing"`
+	Clip    float64 `json:"clip,omitempty" parquet:"clip,optional" doc:"clip norm of the round; 0 without clipping"`
 }
 
 // Norms are quantiles of the L2 norms of a round's clients' updates, before clipping: for each the
 // least norm that this share of clients does not exceed. They are exact, without noise; all are 0
 // without clients. Clipping limits each norm, and so each quantile, to the clip norm.
 type Norms struct {
-	Min     float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional"`
-	Tenth   float64 `json:"client_norm_p10,omitempty" parquet:"client_norm_p10,optional"`
-	Quarter float64 `json:"client_norm_p25,omitempty" parquet:"client_norm_p25,optional"`
-	Median  float64 `json:"client_norm_median,omitempty" parquet:"client_norm_median,optional"`
-	// ThreeQuarters and NineTenths are the 75% and the 90% quantiles.
-	ThreeQuarters float64 `json:"client_norm_p75,omitempty" parquet:"client_norm_p75,optional"`
-	NineTenths    float64 `json:"client_norm_p90,omitempty" parquet:"client_norm_p90,optional"`
-	Largest       float64 `json:"client_norm_max,omitempty" parquet:"client_norm_max,optional"`
+	Min           float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional" doc:"least of the clients' update norms before clipping"`
+	Tenth         float64 `json:"client_norm_p10,omitempty" parquet:"client_norm_p10,optional" doc:"10th percentile of the clients' update norms before clipping"`
+	Quarter       float64 `json:"client_norm_p25,omitempty" parquet:"client_norm_p25,optional" doc:"25th percentile of the clients' update norms before clipping"`
+	Median        float64 `json:"client_norm_median,omitempty" parquet:"client_norm_median,optional" doc:"median of the clients' update norms before clipping"`
+	ThreeQuarters float64 `json:"client_norm_p75,omitempty" parquet:"client_norm_p75,optional" doc:"75th percentile of the clients' update norms before clipping"`
+	NineTenths    float64 `json:"client_norm_p90,omitempty" parquet:"client_norm_p90,optional" doc:"90th percentile of the clients' update norms before clipping"`
+	Largest       float64 `json:"client_norm_max,omitempty" parquet:"client_norm_max,optional" doc:"largest of the clients' update norms before clipping"`
 }
 
 // QuantilesOf returns the quantiles of norms without reordering them.

@@ -14,7 +14,7 @@ const atBaseline = "at_baseline"
 // baselineRow is that column at the end of rows about parts of cells or about several cells; null if no model of the row was
 // compared with a baseline.
 type baselineRow struct {
-	AtBaseline *bool `parquet:"at_baseline"`
+	AtBaseline *bool `parquet:"at_baseline" doc:"whether the model, or one of several, is no better than word or class frequencies"`
 }
 
 // baseline returns the value of the column for a cell.

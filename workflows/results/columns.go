@@ -29,7 +29,7 @@ func newMeasuredColumns(measures []audits.Measure) *measuredColumns {
 		if column.Optional {
 			kind = reflect.PointerTo(kind)
 		}
-		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: kind, Tag: reflect.StructTag(fmt.Sprintf("parquet:%q", column.Name))})
+		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: kind, Tag: reflect.StructTag(fmt.Sprintf("parquet:%q doc:%q", column.Name, column.Doc))})
 	}
 	c.row = reflect.StructOf(fields)
 	return c

@@ -99,9 +99,14 @@ func (v *view) flat(rows Rows) (*flatTable, error) {
 	return t, nil
 }
 
-// rowsNames lists the units of rows.
-func rowsNames() []string {
-	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Membership), string(Means), string(Differences), string(Numbers), string(RoundRows)}
+// Units lists the units of rows.
+func Units() []Rows {
+	return []Rows{Cells, Canaries, Attacks, AttackedUsers, Membership, Means, Differences, Numbers, RoundRows}
+}
+
+// UnitNames lists the names of the units, separated by commas.
+func UnitNames(units []Rows) string {
+	return strings.Join(lists.Map(units, func(r Rows) string { return string(r) }), ", ")
 }
 
 // Formats lists the formats of results.
@@ -166,7 +171,7 @@ func (f Format) Has(rows Rows) error {
 	case rows == RoundRows:
 		has = func(f Format) bool { return f.flat != nil || f.Name == jsonName }
 	case flatTables[rows] == nil:
-		return fmt.Errorf("rows %.40q: expected one of %s", rows, strings.Join(rowsNames(), ", "))
+		return fmt.Errorf("rows %.40q: expected one of %s", rows, UnitNames(Units()))
 	}
 	if has(f) {
 		return nil

@@ -83,13 +83,13 @@ func (r *viewRow) gate() string {
 
 // gateRow is the outcome of a cell's gate.
 type gateRow struct {
-	Gate     *string `parquet:"gate"`
-	Breaches *string `parquet:"breaches"`
+	Gate     *string `parquet:"gate" doc:"whether the model is within the limits of audit.fail_if: met or failed"`
+	Breaches *string `parquet:"breaches" doc:"limits that the model is beyond"`
 }
 
 // unjudgedRow names the numbers that a cell's gate did not judge.
 type unjudgedRow struct {
-	Unjudged *string `parquet:"unjudged"`
+	Unjudged *string `parquet:"unjudged" doc:"numbers that the gate could not judge"`
 }
 
 func gateOf(c *viewCell) any {

@@ -159,19 +159,19 @@ func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Nod
 
 // ofCell holds the first columns of a row about a part of a cell.
 type ofCell struct {
-	Run        string `parquet:"run"`
-	Experiment string `parquet:"experiment"`
-	Cell       string `parquet:"cell"`
-	Label      string `parquet:"label"`
+	Run        string `parquet:"run" doc:"name of the run"`
+	Experiment string `parquet:"experiment" doc:"name of the experiment"`
+	Cell       string `parquet:"cell" doc:"name of the cell in the run"`
+	Label      string `parquet:"label" doc:"label of the cell: what differs between cells"`
 }
 
 func (v *view) ofCell(c *viewCell) ofCell { return ofCell{v.Run, v.Experiment, c.Cell.Cell, c.Label} }
 
 // Tables with a row for each attack, for each user in attacks with results by user, and for each membership attack.
 var (
-	attackRows = rowsOf("attacks", func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows })
-	userRows   = rowsOf("attacked_users", func(d *audits.Description) func(audits.Outcome) []audits.AttackedUser { return d.UserRows })
-	memberRows = rowsOf("membership", membershipOf)
+	attackRows = rowsOf("attacks", Attacks, func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows })
+	userRows   = rowsOf("attacked_users", AttackedUsers, func(d *audits.Description) func(audits.Outcome) []audits.AttackedUser { return d.UserRows })
+	memberRows = rowsOf("membership", Membership, membershipOf)
 )
 
 func membershipOf(d *audits.Description) func(audits.Outcome) []audits.MemberAttack {
@@ -179,10 +179,9 @@ func membershipOf(d *audits.Description) func(audits.Outcome) []audits.MemberAtt
 }
 
 // rowsOf returns a function that tabulates the rows of audits.
-func rowsOf[R any](name string, rows func(*audits.Description) func(audits.Outcome) []R) func(*view) (*flatTable, error) {
+func rowsOf[R any](name string, unit Rows, rows func(*audits.Description) func(audits.Outcome) []R) func(*view) (*flatTable, error) {
 	return func(v *view) (*flatTable, error) {
-		var none R
-		t := newFlatTable(name, []any{ofCell{}, none, baselineRow{}})
+		t := newFlatTable(name, parts[unit])
 		eachRow(v, rows, func(c *viewCell, row R) { t.add([]any{v.ofCell(c), row, c.baseline()}) })
 		return t, nil
 	}

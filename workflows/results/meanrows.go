@@ -10,8 +10,8 @@ import (
 
 // replicateRow holds the last columns of cells and canaries in runs with replicates; other runs lack them.
 type replicateRow struct {
-	Row  *string `parquet:"row"`
-	Seed *int64  `parquet:"seed"`
+	Row  *string `parquet:"row" doc:"row of the table that the cell belongs to"`
+	Seed *int64  `parquet:"seed" doc:"seed of the cell"`
 }
 
 func replicateOf(c *viewCell) any {
@@ -27,11 +27,11 @@ func replicateOf(c *viewCell) any {
 
 // estimateRow is an estimate over seeds; all fields are null without one.
 type estimateRow struct {
-	N    *int64   `parquet:"n"`
-	Mean *float64 `parquet:"mean"`
-	SD   *float64 `parquet:"sd"`
-	Low  *float64 `parquet:"low"`
-	High *float64 `parquet:"high"`
+	N    *int64   `parquet:"n" doc:"trainings of the mean"`
+	Mean *float64 `parquet:"mean" doc:"mean over the seeds, of differences that of the first row less the second"`
+	SD   *float64 `parquet:"sd" doc:"standard deviation over the seeds"`
+	Low  *float64 `parquet:"low" doc:"lower end of the 95% interval of the mean by Student's t"`
+	High *float64 `parquet:"high" doc:"upper end of the 95% interval of the mean by Student's t"`
 }
 
 func newEstimateRow(e *audits.Estimate) estimateRow {
@@ -40,21 +40,21 @@ func newEstimateRow(e *audits.Estimate) estimateRow {
 
 // meanRow is a measure of a row of replicates.
 type meanRow struct {
-	Run        string `parquet:"run"`
-	Experiment string `parquet:"experiment"`
-	Row        string `parquet:"row"`
-	Label      string `parquet:"label"`
-	Axes       string `parquet:"axes"`
-	Measure    string `parquet:"measure"`
+	Run        string `parquet:"run" doc:"name of the run"`
+	Experiment string `parquet:"experiment" doc:"name of the experiment"`
+	Row        string `parquet:"row" doc:"name of the row: cells that differ in the seed alone"`
+	Label      string `parquet:"label" doc:"label of the row: what differs between rows"`
+	Axes       string `parquet:"axes" doc:"fields of the grid with their values, without the seed, as JSON"`
+	Measure    string `parquet:"measure" doc:"measure that the numbers are of: a column of cells or of canaries"`
 }
 
 // pooledRow is the fraction of all seeds' canaries; null for measures that are not counts.
 type pooledRow struct {
-	Count *int64   `parquet:"pooled_count"`
-	Of    *int64   `parquet:"pooled_of"`
-	Share *float64 `parquet:"pooled_share"`
-	Low   *float64 `parquet:"pooled_low"`
-	High  *float64 `parquet:"pooled_high"`
+	Count *int64   `parquet:"pooled_count" doc:"canaries that the measure counts, in all seeds together"`
+	Of    *int64   `parquet:"pooled_of" doc:"canaries that the measure counts among, in all seeds together"`
+	Share *float64 `parquet:"pooled_share" doc:"pooled_count over pooled_of"`
+	Low   *float64 `parquet:"pooled_low" doc:"lower end of the 95% interval of pooled_share by Korn and Graubard"`
+	High  *float64 `parquet:"pooled_high" doc:"upper end of the 95% interval of pooled_share by Korn and Graubard"`
 }
 
 func newPooledRow(s *audits.Share) pooledRow {
@@ -67,7 +67,7 @@ func newPooledRow(s *audits.Share) pooledRow {
 // meanRows returns a row for each measure of each row of replicates, and one for the number of rounds of
 // trainings with a target utility.
 func meanRows(v *view) (*flatTable, error) {
-	t := newFlatTable("means", []any{meanRow{}, estimateRow{}, pooledRow{}, baselineRow{}})
+	t := newFlatTable("means", parts[Means])
 	for _, row := range v.rows {
 		axes, err := axesJSON(row.Axes)
 		if err != nil {
@@ -91,28 +91,28 @@ func meanRows(v *view) (*flatTable, error) {
 
 // differenceRow is a number in which two rows of replicates are compared.
 type differenceRow struct {
-	Run        string `parquet:"run"`
-	Experiment string `parquet:"experiment"`
-	Row        string `parquet:"row"`
-	Label      string `parquet:"label"`
-	To         string `parquet:"to"`
-	ToLabel    string `parquet:"to_label"`
-	Axes       string `parquet:"axes"` // paths, separated by commas
+	Run        string `parquet:"run" doc:"name of the run"`
+	Experiment string `parquet:"experiment" doc:"name of the experiment"`
+	Row        string `parquet:"row" doc:"name of the first row of the two that are compared"`
+	Label      string `parquet:"label" doc:"label of the first row"`
+	To         string `parquet:"to" doc:"name of the second row"`
+	ToLabel    string `parquet:"to_label" doc:"label of the second row"`
+	Axes       string `parquet:"axes" doc:"fields in which the two rows differ"` // paths, separated by commas
 	// UtilityMatched is null if unknown.
-	UtilityMatched *bool `parquet:"utility_matched"`
+	UtilityMatched *bool `parquet:"utility_matched" doc:"whether the two rows have equal utility; empty if unknown"`
 	// Of is the measured unit: a cell as a whole, or each canary.
-	Of      string `parquet:"of"`
-	Measure string `parquet:"measure"`
+	Of      string `parquet:"of" doc:"unit that the measure is of: cell for a model, canary for each canary"`
+	Measure string `parquet:"measure" doc:"measure that the numbers are of: a column of cells or of canaries"`
 }
 
 // pairingRow holds counts of canaries; null for a measure of cells.
 type pairingRow struct {
-	Pairs *int64   `parquet:"canaries"`
-	More  *int64   `parquet:"more"`
-	Fewer *int64   `parquet:"fewer"`
-	P     *float64 `parquet:"p"`
+	Pairs *int64   `parquet:"canaries" doc:"canaries compared between the two rows"`
+	More  *int64   `parquet:"more" doc:"canaries with the larger number in the first row"`
+	Fewer *int64   `parquet:"fewer" doc:"canaries with the smaller number in the first row"`
+	P     *float64 `parquet:"p" doc:"p-value of the exact sign test over canaries"`
 	// Censored is Pairing.Censored.
-	Censored *int64 `parquet:"censored"`
+	Censored *int64 `parquet:"censored" doc:"compared values that are lower bounds, because the rank is 1"`
 }
 
 func newPairingRow(p *Pairing) pairingRow {
@@ -126,7 +126,7 @@ func newPairingRow(p *Pairing) pairingRow {
 // differenceRows returns a row for each measure of each difference, and then one for each column of
 // individually compared canaries.
 func differenceRows(v *view) (*flatTable, error) {
-	t := newFlatTable("differences", []any{differenceRow{}, estimateRow{}, pairingRow{}, baselineRow{}})
+	t := newFlatTable("differences", parts[Differences])
 	for i := range v.differences {
 		d := &v.differences[i]
 		about := differenceRow{Run: v.Run, Experiment: v.Experiment, Row: d.Row, Label: d.Label, To: d.To, ToLabel: d.ToLabel, Axes: strings.Join(d.Axes, ",")}

@@ -9,14 +9,14 @@ import (
 // numberRow is a number in the JSON of a cell.
 type numberRow struct {
 	// Path is the place of the number in the cell, as jq names it: ".audit.canaries[0].rank".
-	Path  string  `parquet:"path"`
-	Value float64 `parquet:"value"`
+	Path  string  `parquet:"path" doc:"place of the number in the JSON of the cell, as jq names it"`
+	Value float64 `parquet:"value" doc:"number at that place"`
 }
 
 // numberRows returns a row for each number in the JSON of the cells, in its order: also those in lists, for which other
 // rows have no columns.
 func numberRows(v *view) (*flatTable, error) {
-	t := newFlatTable("numbers", []any{ofCell{}, numberRow{}})
+	t := newFlatTable("numbers", parts[Numbers])
 	for i := range v.cells {
 		c := &v.cells[i]
 		data, err := json.Marshal(c.Cell)

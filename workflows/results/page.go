@@ -100,8 +100,8 @@ func (v *view) originPart() g.Node {
 func tablePart(title string, t *Table) g.Node {
 	return g.Group{
 		h.H2(g.Text(title)), newline,
-		h.P(g.Map(t.Legends, func(legend string) g.Node { return g.Text(legend + " ") })), newline,
-		tableNode("Results", t.Header, t.texts()),
+		tableNode("Results", t.Header, t.Abouts, t.texts()), newline,
+		h.Details(h.Summary(g.Text("Columns")), h.Ul(g.Map(t.Legends, func(legend string) g.Node { return h.Li(g.Text(legend)) }))),
 	}
 }
 
@@ -114,16 +114,19 @@ func (v *view) attackParts() g.Node {
 }
 
 func (t attackTable) part() g.Node {
-	return g.Group{h.H2(g.Text(t.Title)), newline, tableNode(t.Label, t.Header, t.Rows)}
+	return g.Group{h.H2(g.Text(t.Title)), newline, tableNode(t.Label, t.Header, nil, t.Rows)}
 }
 
-// tableNode returns a table that scrolls horizontally.
-func tableNode(label string, header []string, rows [][]string) g.Node {
-	headerCell := func(text string) g.Node { return h.Th(g.Attr("scope", "col"), g.Text(text)) }
+// tableNode returns a table that scrolls horizontally. Abouts, if not nil, are the tooltips of its header.
+func tableNode(label string, header, abouts []string, rows [][]string) g.Node {
+	var headers []g.Node
+	for i, text := range header {
+		headers = append(headers, h.Th(g.Attr("scope", "col"), g.Iff(abouts != nil && abouts[i] != "", func() g.Node { return h.TitleAttr(abouts[i]) }), g.Text(text)))
+	}
 	cell := func(text string) g.Node { return h.Td(g.Text(text)) }
 	row := func(texts []string) g.Node { return h.Tr(g.Map(texts, cell)) }
 	return h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", label), h.TabIndex("0"), h.Table(onLines(
-		h.THead(h.Tr(g.Map(header, headerCell))),
+		h.THead(h.Tr(headers...)),
 		h.TBody(onLines(g.Map(rows, row)...)),
 	)))
 }

@@ -114,7 +114,7 @@ func TestOneCellOfARowHasItsOwnTable(t *testing.T) {
 		t.Errorf("the table is %+v, %v", table, err)
 	}
 	at := slices.Index(table.Header, "accuracy %")
-	if at < 0 || !strings.HasPrefix(table.Abouts[at], "Accuracy is") || strings.Contains(table.Rows[0].Texts[at], "±") {
+	if at < 0 || !strings.HasPrefix(table.Abouts[at], "Share of ordinary words") || strings.Contains(table.Rows[0].Texts[at], "±") {
 		t.Errorf("column %d of %q is explained by %q", at, table.Header, table.Abouts)
 	}
 	if _, err := whole.Of("c99"); !errors.Is(err, storage.ErrNotFound) {

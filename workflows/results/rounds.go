@@ -55,23 +55,23 @@ type Round struct {
 type Rates struct {
 	// LearningRate is the rate of the round's clients, or of the last step of central training; 0
 	// if the round changed nothing, or if an external program sets the rate.
-	LearningRate       float64 `json:"learning_rate,omitempty" parquet:"learning_rate,optional"`
-	ServerLearningRate float64 `json:"server_learning_rate,omitempty" parquet:"server_learning_rate,optional"`
+	LearningRate       float64 `json:"learning_rate,omitempty" parquet:"learning_rate,optional" doc:"learning rate of the clients, of central training that of the last step"`
+	ServerLearningRate float64 `json:"server_learning_rate,omitempty" parquet:"server_learning_rate,optional" doc:"learning rate of the server"`
 	// TokensPerSecond is the speed from the start of the round's first task to the end of its last. For
 	// rounds whose commits lack times, it is the mean between rounds with known times, pauses included;
 	// 0 if unknown.
-	TokensPerSecond float64 `json:"tokens_per_second,omitempty" parquet:"tokens_per_second,optional"`
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty" parquet:"tokens_per_second,optional" doc:"tokens trained in a second, from the start of the first task of the round to the end of the last"`
 }
 
 // ClippedNorms are checkpoints.Norms after clipping.
 type ClippedNorms struct {
-	Min           float64 `json:"clipped_norm_min,omitempty" parquet:"clipped_norm_min,optional"`
-	Tenth         float64 `json:"clipped_norm_p10,omitempty" parquet:"clipped_norm_p10,optional"`
-	Quarter       float64 `json:"clipped_norm_p25,omitempty" parquet:"clipped_norm_p25,optional"`
-	Median        float64 `json:"clipped_norm_median,omitempty" parquet:"clipped_norm_median,optional"`
-	ThreeQuarters float64 `json:"clipped_norm_p75,omitempty" parquet:"clipped_norm_p75,optional"`
-	NineTenths    float64 `json:"clipped_norm_p90,omitempty" parquet:"clipped_norm_p90,optional"`
-	Largest       float64 `json:"clipped_norm_max,omitempty" parquet:"clipped_norm_max,optional"`
+	Min           float64 `json:"clipped_norm_min,omitempty" parquet:"clipped_norm_min,optional" doc:"least of the clients' update norms after clipping"`
+	Tenth         float64 `json:"clipped_norm_p10,omitempty" parquet:"clipped_norm_p10,optional" doc:"10th percentile of the clients' update norms after clipping"`
+	Quarter       float64 `json:"clipped_norm_p25,omitempty" parquet:"clipped_norm_p25,optional" doc:"25th percentile of the clients' update norms after clipping"`
+	Median        float64 `json:"clipped_norm_median,omitempty" parquet:"clipped_norm_median,optional" doc:"median of the clients' update norms after clipping"`
+	ThreeQuarters float64 `json:"clipped_norm_p75,omitempty" parquet:"clipped_norm_p75,optional" doc:"75th percentile of the clients' update norms after clipping"`
+	NineTenths    float64 `json:"clipped_norm_p90,omitempty" parquet:"clipped_norm_p90,optional" doc:"90th percentile of the clients' update norms after clipping"`
+	Largest       float64 `json:"clipped_norm_max,omitempty" parquet:"clipped_norm_max,optional" doc:"largest of the clients' update norms after clipping"`
 }
 
 // roundsOf returns the rounds of a cell's training from their rows.
@@ -176,7 +176,7 @@ func (r *Rounds) WriteScreen(w io.Writer, s *Terminal) error { return s.writeLis
 
 // table returns one row per round, cell by cell.
 func (r *Rounds) table() *flatTable {
-	t := newFlatTable("roundRow", []any{ofCell{}, Round{}})
+	t := newFlatTable("roundRow", parts[RoundRows])
 	t.mayLackThoseOf(r.Cells)
 	var metrics []map[string]float64
 	for _, c := range r.Cells {

@@ -208,14 +208,14 @@ func csvValue(v parquet.Value) string {
 
 // cellRow holds the columns that every cell has, after those of ofCell.
 type cellRow struct {
-	Partition string   `parquet:"partition"`
-	Setting   string   `parquet:"setting"`
-	Axes      string   `parquet:"axes"`
-	Status    string   `parquet:"status"`
-	Rounds    *int64   `parquet:"rounds"`
-	Epochs    *float64 `parquet:"epochs"`
-	Users     *int64   `parquet:"users"`
-	Examples  *int64   `parquet:"examples"`
+	Partition string   `parquet:"partition" doc:"partition of the data: iid or by-user"`
+	Setting   string   `parquet:"setting" doc:"setting of the papers' tables, if the cell is one of theirs"`
+	Axes      string   `parquet:"axes" doc:"fields of the grid with their values, as JSON"`
+	Status    string   `parquet:"status" doc:"state of the cell: done, failed, cancelled or pending"`
+	Rounds    *int64   `parquet:"rounds" doc:"rounds of the training, of central training its steps"`
+	Epochs    *float64 `parquet:"epochs" doc:"passes over the training data"`
+	Users     *int64   `parquet:"users" doc:"users of the training data"`
+	Examples  *int64   `parquet:"examples" doc:"examples of the training data"`
 }
 
 // firstColumns names the audits with the first columns, in this order, for programs that read
@@ -287,8 +287,8 @@ func (v *view) cellParts(parameters *parameterColumns) (parts []func(*viewCell) 
 
 // soFarRow is the round of the audits' numbers for a cell in training.
 type soFarRow struct {
-	Round *int64 `parquet:"so_far_round"`
-	Of    *int64 `parquet:"so_far_of"`
+	Round *int64 `parquet:"so_far_round" doc:"round of the numbers of a cell in training"`
+	Of    *int64 `parquet:"so_far_of" doc:"rounds that a cell in training will take"`
 }
 
 func soFarOf(c *viewCell) any {
@@ -320,22 +320,22 @@ func axesJSON(axes experiment.Axes) (string, error) {
 // null for other canaries.
 type canaryRow struct {
 	// Of is the origin of the canary: canaries for the block, otherwise the audit.
-	Of    string `parquet:"of"`
-	Words string `parquet:"words"`
+	Of    string `parquet:"of" doc:"origin of the canary: canaries for the block of this name, else the audit that drew it"`
+	Words string `parquet:"words" doc:"words of the canary"`
 
-	Role               *string  `parquet:"role"`
-	UserProbability    *float64 `parquet:"user_probability"`
-	ExampleProbability *float64 `parquet:"example_probability"`
-	Users              *int64   `parquet:"users"`
-	Holders            *int64   `parquet:"holders"`
-	Insertions         *int64   `parquet:"insertions"`
-	InsertedTimes      *int64   `parquet:"inserted_times"`
-	Format             *string  `parquet:"format"`
+	Role               *string  `parquet:"role" doc:"role of the canary: inserted, never_inserted (drawn into no user's data) or control (held back)"`
+	UserProbability    *float64 `parquet:"user_probability" doc:"p_u, the probability that a user has the canary"`
+	ExampleProbability *float64 `parquet:"example_probability" doc:"p_e, the probability that the canary replaces an example of such a user"`
+	Users              *int64   `parquet:"users" doc:"users who share the canary"`
+	Holders            *int64   `parquet:"holders" doc:"users who hold copies of the canary after a shuffle"`
+	Insertions         *int64   `parquet:"insertions" doc:"copies of the canary in the training data"`
+	InsertedTimes      *int64   `parquet:"inserted_times" doc:"copies that the canary's configuration sets"`
+	Format             *string  `parquet:"format" doc:"format of the canary, if there are several"`
 }
 
 // rankedRow is the number of references of a canary's rank; null without a rank.
 type rankedRow struct {
-	References *int64 `parquet:"references"`
+	References *int64 `parquet:"references" doc:"references that the canary's rank is among"`
 }
 
 func (v *viewCell) ranked(canaryOutcomes []audits.CanaryOutcome) (row rankedRow) {

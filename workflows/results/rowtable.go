@@ -31,7 +31,7 @@ func (t *Table) spreads() string {
 // rowTable returns the table of replicates.
 func (v *view) rowTable() *Table {
 	columns := v.columns()
-	t := &Table{Legends: append(v.legends(), aboutRows), Rows: []TableRow{}, of: map[string]string{}}
+	t := &Table{Rows: []TableRow{}, of: map[string]string{}}
 	t.head("setting", aboutRows)
 	t.head("seeds", "Trainings of the row that are done.")
 	t.note(v, v.rowNotes())
@@ -271,7 +271,7 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c tableColumn) bool {
 		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Name] != nil })
 	})
-	t := &Table{Legends: []string{aboutDifferences}, Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
+	t := &Table{Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
 	t.head("setting", "")
 	t.head("compared with", aboutDifferences)
 	t.head("seeds", "Seeds that both have finished.")

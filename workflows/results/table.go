@@ -16,7 +16,7 @@ import (
 
 // Table is the results for people: the columns of the papers for every cell.
 type Table struct {
-	// Legends explain the columns, in one or two sentences each.
+	// Legends are the Abouts of the columns after their headers.
 	Legends []string `json:"legends"`
 	// Header holds the column headers; the first column holds the labels.
 	Header []string `json:"header"`
@@ -100,7 +100,20 @@ func (v *view) columns() []tableColumn {
 func (v *view) table() *Table {
 	t := v.wholeTable()
 	t.keep(v.chosen)
+	t.addLegends()
 	return t
+}
+
+func (t *Table) addLegends() {
+	t.Legends = []string{}
+	for i, about := range t.Abouts {
+		if about != "" {
+			t.Legends = append(t.Legends, t.Header[i]+": "+about)
+		}
+	}
+	if t.Differences != nil {
+		t.Differences.addLegends()
+	}
 }
 
 func (v *view) wholeTable() *Table {
@@ -108,7 +121,7 @@ func (v *view) wholeTable() *Table {
 		return v.rowTable()
 	}
 	columns := v.columns()
-	t := &Table{Legends: v.legends(), Rows: []TableRow{}}
+	t := &Table{Rows: []TableRow{}}
 	t.head("setting", "")
 	t.note(v, v.notes())
 	for _, c := range columns {
@@ -131,8 +144,8 @@ func (t *Table) head(header, about string) {
 	t.Header, t.Abouts = append(t.Header, header), append(t.Abouts, about)
 }
 
-// about returns the legend of the audit.
-func (c *tableColumn) about() string { return all.Audits()[c.place].Legend }
+// about explains the column: its meaning, and the direction of better numbers.
+func (c *tableColumn) about() string { return sentence(c.Measure) }
 
 // addGates adds the column of the gates.
 func (t *Table) addGates(text func(row int) string) {
@@ -179,17 +192,6 @@ func (v *viewCell) row(columns []tableColumn) TableRow {
 		row.Texts = append(row.Texts, text)
 	}
 	return row
-}
-
-// legends explain the columns.
-func (v *view) legends() []string {
-	legends := []string{}
-	for place, d := range all.Audits() {
-		if d.Legend != "" && v.has(place) {
-			legends = append(legends, d.Legend)
-		}
-	}
-	return legends
 }
 
 func (t *Table) note(v *view, notes []note) {

@@ -121,7 +121,6 @@ func (o *Outcome) Note(*audits.Cell) string {
 // Audit describes the audit.
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:     "suggestions",
-	Legend:   "Suggested: the last word of a canary is among the words that the model suggests after the others.",
 	Kinds:    []tasks.Kind{kind},
 	Measures: suggested.Measures(),
 	Canary:   audits.Members[CanaryOutcome](audits.Measure{Name: "suggested", Paired: true}),

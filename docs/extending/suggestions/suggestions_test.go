@@ -86,7 +86,7 @@ func TestResultsHaveItsColumnsLimitAndCurve(t *testing.T) {
 		"json":  {`"suggestions": {`, `"suggested_rank": 1`, `"breaches": [`},
 		"csv":   {",suggested,suggested_of,"},
 		"latex": {"& suggested"},
-		"html":  {"Canaries memorized, by round", ">suggestions</text>", "Suggested: the last word", "gate failed: suggested is 1"},
+		"html":  {"Canaries memorized, by round", ">suggestions</text>", "suggested: Inserted canaries whose last word", "gate failed: suggested is 1"},
 	} {
 		var b bytes.Buffer
 		if err := r.Write(&b, format); err != nil {

@@ -15,7 +15,6 @@ import (
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:     "beam_search",
-	Legend:   "BS, beam search: the model continues with the canary, given its beginning.",
 	Limits:   []audits.Limit{memorized.Limit()},
 	Power:    memorized.Power,
 	Kinds:    []tasks.Kind{Kind, Summary},

@@ -14,7 +14,6 @@ import (
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:     "enumeration",
-	Legend:   "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
 	Limits:   []audits.Limit{memorized.Limit()},
 	Power:    memorized.Power,
 	Kinds:    []tasks.Kind{Kind, Summary},

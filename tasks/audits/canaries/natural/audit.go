@@ -16,9 +16,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "natural",
-	Legend: "Natural secrets: card numbers, mail addresses and the like in the training text; the highest exposure of one among other secrets of its " +
-		"form, in bits.",
+	Name:        "natural",
 	Limits:      limits,
 	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},

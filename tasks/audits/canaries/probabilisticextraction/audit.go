@@ -15,9 +15,7 @@ import (
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
-	Name: "probabilistic_extraction",
-	Legend: "Sampled (n, p): n samples of the model after a canary's beginning contain the canary with probability p or more. Greedy: greedy decoding " +
-		"gives the canary.",
+	Name:       "probabilistic_extraction",
 	Limits:     []audits.Limit{extractable.Limit()},
 	Power:      extractable.Power,
 	Kinds:      []tasks.Kind{Kind},

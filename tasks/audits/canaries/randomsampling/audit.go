@@ -15,9 +15,7 @@ import (
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
-	Name: "random_sampling",
-	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Rarest\" is the rarest " +
-		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
+	Name:      "random_sampling",
 	Limits:    []audits.Limit{memorized.Limit()},
 	Power:     memorized.Power,
 	Kinds:     []tasks.Kind{Kind, Summary, Scored},

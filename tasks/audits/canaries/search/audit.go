@@ -14,7 +14,6 @@ import (
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:     "search",
-	Legend:   "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
 	Limits:   []audits.Limit{extracted.Limit()},
 	Power:    extracted.Power,
 	Kinds:    []tasks.Kind{Kind, Summary},

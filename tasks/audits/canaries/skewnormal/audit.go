@@ -17,9 +17,7 @@ import (
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
-	Name: "skew_normal",
-	Legend: "Fitted exposure: the highest exposure of an inserted canary in bits, by a skew-normal distribution fitted to the log-perplexities of random " +
-		"sequences. KS p: the p-value of the Kolmogorov-Smirnov test on other sequences; a small value means that the distribution does not fit.",
+	Name:     "skew_normal",
 	Kinds:    []tasks.Kind{Kind, Summary},
 	Pairs:    audits.EverySecret,
 	Measures: measures,

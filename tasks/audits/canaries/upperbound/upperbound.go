@@ -12,9 +12,7 @@ import (
 
 // Audit derives its outcome from clipping.
 var Audit = audits.Description{
-	Name: "privacy",
-	Legend: "Epsilon: the tightest proved epsilon; in brackets, for cohorts that replace a user, the papers' convention, which takes the noise relative " +
-		"to the clip norm and may underestimate.",
+	Name:    "privacy",
 	Limits:  limits,
 	Outcome: func() audits.Outcome { return new(Outcome) },
 	Derive: func(c *audits.Cell) audits.Outcome {

@@ -19,9 +19,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "many_runs",
-	Legend: "Many-run epsilon: lower bound by many trainings, half of which chose the rule, at the confidence stated below; in brackets, the " +
-		"largest bound that they could have found. By trade-off curve: the epsilon proved of the least noise that they refute, and that noise multiplier.",
+	Name:        "many_runs",
 	Models:      audits.Anything,
 	Limits:      limits,
 	Power:       audits.Powered(power),

@@ -18,11 +18,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "membership",
-	Legend: "Member AUC: the probability that the model predicts the text of a training user better than that of a held-out user, in %; 50 by chance. " +
-		"TPR: the true positive rate at a false positive rate of 1%. LiRA and RMIA: the AUC of attacks by reference models. Blind AUC: that of a " +
-		"classifier that sees the texts and no model; an attack with no larger AUC shows nothing about the model. All of them exclude users who carry " +
-		"canaries.",
+	Name:        "membership",
 	Limits:      limits,
 	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Losses, ScoredLosses, Texts, Kind},

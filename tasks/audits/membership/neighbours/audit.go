@@ -18,9 +18,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "neighbours",
-	Legend: "Replay of neighbours: the noise multiplier of replayed rounds with its 95% interval; the distance by which one member moves the clipped sum, " +
-		"in clip norms; and whether tests of both, of the noise and of the cohorts refute the claim, with the p-value over all tests.",
+	Name:        "neighbours",
 	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Auditor, ReportAuditor},
 	Limits:      limits,

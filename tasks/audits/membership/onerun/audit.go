@@ -18,11 +18,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "one_run",
-	Legend: "One-run epsilon: lower bound by coins and guesses at the confidence stated below; in brackets, the largest bound that " +
-		"the audit could have found. By trade-off curve: the epsilon proved of the least noise that the guesses refute, and that noise multiplier. " +
-		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed. " +
-		"Estimate: epsilon, with its standard error, if the scores are normal; no bound.",
+	Name:          "one_run",
 	Limits:        limits,
 	Power:         audits.Powered(power),
 	Kinds:         []tasks.Kind{Learned, Coins, Bound, Scored},

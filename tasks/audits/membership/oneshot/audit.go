@@ -20,9 +20,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "one_shot",
-	Legend: "Estimated epsilon: an estimate with its standard error, not a bound, from canary clients that took part and others that did not, by the " +
-		"final model or by the updates of all rounds.",
+	Name:          "one_shot",
 	Power:         audits.Powered(power),
 	Kinds:         []tasks.Kind{Clients, Estimator, ReportEstimator},
 	Models:        audits.Anything,

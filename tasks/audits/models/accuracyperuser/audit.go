@@ -17,9 +17,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "accuracy_per_user",
-	Legend: "Users' accuracy: the 25th, 50th and 75th percentile of the users, " +
-		"of the model or, where it predicts nothing, of the prepared classifier.",
+	Name:       "accuracy_per_user",
 	Kinds:      []tasks.Kind{Kind, Scored, Summary},
 	Models:     audits.Anything,
 	ByScores:   true,

@@ -12,9 +12,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "baselines",
-	Legend: "Baselines without a model: random guesses, a constant answer, and the 10 nearest neighbours; accuracy and top-5 in %, MAE or mean AP, as for " +
-		"the utility.",
+	Name:   "baselines",
 	Models: audits.Anything,
 	Kinds:  []tasks.Kind{Kind},
 	AtEnd:  true,

@@ -11,9 +11,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "generated_images",
-	Legend: "Inverted: the share of generated images that are nearer in mean intensity to inverted real images than to real ones. " +
-		"Frechet: the distance of generated from real images in the outputs of the prepared classifier.",
+	Name:        "generated_images",
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Summary},
 	Models:      audits.Images,

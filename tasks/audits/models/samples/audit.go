@@ -18,9 +18,7 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name: "samples",
-	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and among all words, of samples of the model; a star marks a " +
-		"significantly larger share among first words. With space: the number of the most probable words of a model of bytes that contain a space.",
+	Name:        "samples",
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	OutcomeBlob: audits.OutcomeBlob,

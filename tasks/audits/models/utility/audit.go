@@ -16,7 +16,6 @@ import (
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name:      "utility",
-	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5. Perplexity is e to the mean loss of a prediction in nats.",
 	Models:    audits.Anything,
 	Limits:    limits,
 	Kinds:     []tasks.Kind{Part, Frequencies, Sum, Scored},
@@ -27,7 +26,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Utility:   func(v audits.Outcome) (float64, bool) { return v.(*Outcome).utility() },
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "recall_at_1", Doc: "share of ordinary words that are the first guess (recall@1), of a classifier the share of labels", Of: audits.Of((*Outcome).recall), Header: "accuracy %", Leading: true, Scale: audits.Percent, Digits: 1, Better: audits.Higher},
-		{Name: "perplexity", Of: audits.Of((*Outcome).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1, Min: 1, Better: audits.Lower, Doc: "e to the mean loss in nats of the predictions of ordinary words or labels"},
+		{Name: "perplexity", Of: audits.Of((*Outcome).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1, Min: 1, Better: audits.Lower, Doc: "exponential of the mean loss in nats of the predictions of ordinary words or labels"},
 		{Name: "test_tokens", Of: audits.Of(func(v *Outcome) int64 { return v.Tokens }), Doc: "test words, or examples with labels, that the utility is of"},
 		{Name: "mean_absolute_error", Doc: "mean absolute error of a regressor's scores, in points of their scale", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAbsoluteError }), Header: "MAE", Leading: true, Optional: true, Place: 3, Scale: audits.Plain, Digits: 3, Better: audits.Lower},
 		{Name: "mean_average_precision", Doc: "mean average precision of a tagger's labels, from 0 to 1", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAveragePrecision }), Header: "mean AP", Leading: true, Optional: true, Place: 4, Scale: audits.Plain, Digits: 3, Max: 1, Better: audits.Higher},

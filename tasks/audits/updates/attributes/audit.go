@@ -15,9 +15,7 @@ import (
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
-	Name: "attributes",
-	Legend: "Attribute: the share of anonymous updates for which a network predicts the user's attribute, alone and jointly with the identity; in " +
-		"brackets that of the most frequent attribute. Identity: the share whose user it names, likewise.",
+	Name:      "attributes",
 	Limits:    limits,
 	Power:     audits.Powered(power),
 	Kinds:     []tasks.Kind{Kind},

@@ -17,9 +17,7 @@ import (
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
-	Name: "cross_modal",
-	Legend: "Cross-modal AP: the average precision with which a network matches an anonymous update and a vector of other knowledge about its user, half " +
-		"of all pairs; 50 by chance. Unseen: for users of whom the adversary has only the vector.",
+	Name:       "cross_modal",
 	Limits:     limits,
 	Power:      power,
 	Kinds:      []tasks.Kind{Given, OfWords, Kind},

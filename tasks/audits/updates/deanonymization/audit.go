@@ -19,9 +19,7 @@ import (
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
-	Name: "deanonymization",
-	Legend: "Named AP: the mean over users of the average precision with which the best attack finds the updates of a user's anonymous device, in %, and " +
-		"its ratio to the average precision of the same scores for other devices. Top-1: the share of updates whose user scores highest.",
+	Name:        "deanonymization",
 	Limits:      limits,
 	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Reidentify, Summary},

@@ -12,9 +12,7 @@ import (
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
-	Name: "linking",
-	Legend: "Linked AP: the average precision of finding pairs of anonymous updates of one device, half of all pairs; 50 by chance. Followed: of updates " +
-		"of a device with earlier updates, the share whose most similar earlier update is its own.",
+	Name:      "linking",
 	Limits:    limits,
 	Power:     power,
 	Kinds:     []tasks.Kind{Kind},

@@ -14,10 +14,7 @@ import (
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
-	Name: "matching",
-	Legend: "Matching AP: the average precision with which a network, trained on the adversary's own updates, finds pairs of anonymous updates of one " +
-		"user, half of all pairs; 50 by chance. With shadow: pairs of an anonymous update and one of a shadow device. Anonymous updates of one user " +
-		"come from one device and its examples, so only these pairs identify the user. Unseen AP: anonymous pairs of users unknown to the adversary.",
+	Name:       "matching",
 	Limits:     limits,
 	Power:      power,
 	Kinds:      []tasks.Kind{Kind},

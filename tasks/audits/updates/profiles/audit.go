@@ -15,9 +15,7 @@ import (
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
-	Name: "profiles",
-	Legend: "Profile AP: the mean over profiles of the average precision with which an attack finds the users who fit, by the updates of their anonymous " +
-		"devices, in %; in brackets that of a random order.",
+	Name:      "profiles",
 	Kinds:     []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
 	Models:    audits.Anything,
 	Powerless: "an average precision, without an interval or a test",

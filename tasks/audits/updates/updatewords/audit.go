@@ -13,9 +13,7 @@ import (
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
-	Name: "update_words",
-	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over " +
-		"recorded updates. AP: the average precision of all words, ranked by the update.",
+	Name:      "update_words",
 	Limits:    limits,
 	Kinds:     []tasks.Kind{Kind},
 	Powerless: "shares of words, without an interval or a test",

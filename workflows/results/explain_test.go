@@ -1,0 +1,72 @@
+package results
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/must"
+	"coalmine/tasks/audits"
+)
+
+// Columns of fields and of metrics have names of others; all other columns of recorded results are explained.
+func TestEveryColumnIsExplained(t *testing.T) {
+	t.Parallel()
+	columns := Columns()
+	explained := func(rows Rows, names []string) {
+		for _, name := range names {
+			if strings.Contains(name, ".") || strings.HasSuffix(name, "_infinite") {
+				continue
+			}
+			if !slices.ContainsFunc(columns, func(c Column) bool { return c.Name == name && slices.Contains(c.Rows, rows) && c.Doc != "" }) {
+				t.Errorf("no sentence explains the column %s of --rows %s", name, rows)
+			}
+		}
+	}
+	for _, name := range []string{"results.json", "replicates.json", "canaries.json", "attacks.json", "membership.json"} {
+		v := must.Get(read(t, name).view())(t)
+		for rows := range flatTables {
+			explained(rows, must.Get(v.flat(rows))(t).header())
+		}
+		for _, header := range v.table().Header {
+			if header != "setting" && header != "seeds" && header != "status" && header != gateHeader && !slices.ContainsFunc(columns, func(c Column) bool { return c.Header == header }) {
+				t.Errorf("no sentence explains the header %q of the table", header)
+			}
+		}
+	}
+	explained(RoundRows, (&Rounds{}).table().header())
+	for _, structs := range [][]any{{replicateRow{}}, {soFarRow{}}, {gateRow{}, unjudgedRow{}}} {
+		explained(Cells, newFlatTable("", structs).header())
+	}
+}
+
+// A column that two tables have with different meanings has two explanations, the end of an interval names its number.
+func TestAColumnIsExplainedByNameAndByHeader(t *testing.T) {
+	t.Parallel()
+	byName, byHeader := Explain("random_sampling_memorized"), Explain("RS memorized")
+	if len(byName) != 1 || len(byHeader) != 1 || byName[0].Doc != byHeader[0].Doc || byName[0].Better != audits.Lower || byName[0].Audit != "random_sampling" {
+		t.Errorf("by name %+v, by header %+v", byName, byHeader)
+	}
+	if both := Explain("search_expanded"); len(both) != 2 || both[0].Doc == both[1].Doc {
+		t.Errorf("search_expanded of cells and of canaries: %+v", both)
+	}
+	if low := Explain("membership_auc_low"); len(low) != 1 || !strings.Contains(low[0].Doc, "membership_auc") || low[0].Better != "" {
+		t.Errorf("the lower end of an interval: %+v", low)
+	}
+	if none := append(Explain(""), Explain("no_such_column")...); none != nil {
+		t.Errorf("columns of names that none has: %+v", none)
+	}
+}
+
+// The header of a table says which numbers are better; the legends name the headers.
+func TestHeadersOfTablesAreExplained(t *testing.T) {
+	t.Parallel()
+	table := must.Get(sample().Table())(t)
+	at := slices.Index(table.Header, "accuracy %")
+	if at < 0 || !strings.HasSuffix(table.Abouts[at], " Higher is better.") {
+		t.Fatalf("%q are explained by %q", table.Header, table.Abouts)
+	}
+	if !slices.Contains(table.Legends, "accuracy %: "+table.Abouts[at]) {
+		t.Errorf("the legends %q lack the accuracy", table.Legends)
+	}
+}
