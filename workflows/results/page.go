@@ -121,7 +121,7 @@ func (t attackTable) part() g.Node {
 func tableNode(label string, header, abouts []string, rows [][]string) g.Node {
 	var headers []g.Node
 	for i, text := range header {
-		headers = append(headers, h.Th(g.Attr("scope", "col"), g.Iff(abouts != nil && abouts[i] != "", func() g.Node { return h.TitleAttr(abouts[i]) }), g.Text(text)))
+		headers = append(headers, h.Th(g.Attr("scope", "col"), g.Iff(abouts != nil && abouts[i] != "", func() g.Node { return h.Title(abouts[i]) }), g.Text(text)))
 	}
 	cell := func(text string) g.Node { return h.Td(g.Text(text)) }
 	row := func(texts []string) g.Node { return h.Tr(g.Map(texts, cell)) }
