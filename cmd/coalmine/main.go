@@ -208,7 +208,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// Groups of commands that have something in common beside their place in the help.
+// Groups of commands with a common property other than their place in the help.
 const (
 	groupLook    = "look"
 	groupSteer   = "steer"

@@ -386,7 +386,7 @@ func (g *global) writeTime(here *thisMachine) {
 		roughly(*here.Seconds), here.Cores, gpus, 100*here.Busy, here.GFLOPS, here.Kernels, 100*here.Used)
 }
 
-// writePlannedRows prints a line for each setting: replicates share it, and its privacy cost is that of the first.
+// writePlannedRows prints a line for each setting. Replicates share a line, with the privacy cost of the first.
 func (g *global) writePlannedRows(cells []plannedCell) {
 	rows := map[string][]*plannedCell{}
 	var order []string
@@ -407,7 +407,7 @@ func (g *global) writePlannedRows(cells []plannedCell) {
 	}
 }
 
-// writePlanned prints a setting, the number of its seeds if it has replicates, and the number that is cached.
+// writePlanned prints a setting, the number of its seeds if it has replicates, and the number of cached seeds.
 func (g *global) writePlanned(name string, first *plannedCell, seeds, cached int) {
 	label, privacyOf := first.Label, "privacy"
 	if first.row != nil {

@@ -53,8 +53,8 @@ func explainValue(err error) error {
 	return fmt.Errorf("--%s %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
 }
 
-// explainArguments checks the arguments of a command by its usage line, unless it has a check of its own. The error
-// names the first argument that is missing or unexpected. A command with subcommands prints its help, and rejects an
+// explainArguments checks the arguments of a command by its usage line, unless it has its own check. The error names
+// the first argument that is missing or unexpected. A command with subcommands prints its help, and rejects an
 // unknown subcommand.
 func explainArguments(c *cobra.Command) {
 	if c.HasSubCommands() {
