@@ -48,7 +48,8 @@ func (d Design) Sequences(space Space, ordinary int) float64 {
 	return space.Sequences(ordinary, 0)
 }
 
-// Choose returns the possible tokens of a canary, of those of its space. Tokens ascend from the most frequent word.
+// Choose returns the possible tokens of a canary among the tokens of its space. Tokens ascend from the most
+// frequent word.
 func (d Design) Choose(all [][]int32, canary int) [][]int32 {
 	out := slices.Clone(all)
 	for i, words := range out {
