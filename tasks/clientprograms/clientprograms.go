@@ -202,7 +202,7 @@ type Fitted struct {
 // DivergedError reports that a user's training diverged.
 type DivergedError struct {
 	models.DivergedError
-	// User is the index of the user in the request, the first that diverged. Step counts from 1; 0 if unknown.
+	// User is the index of the first user in the request that diverged. Step counts from 1; 0 if unknown.
 	User, Step int
 }
 

@@ -115,7 +115,7 @@ func (c Code) Unpack(ctx context.Context, w *childprocess.Workspace) error {
 	}
 	defer archive.Close()
 	err = unpackAll(w, archive)
-	// The end of the stream tells whether its bytes are those of its digest. The files end before it.
+	// Only the end of the stream shows whether the bytes match the digest. The files end before it.
 	if _, err := io.Copy(io.Discard, archive); err != nil {
 		return fmt.Errorf("reading the code: %w", err)
 	}
