@@ -11,14 +11,14 @@ import (
 //
 //   - A run of letters, marks and numbers of any script is one word.
 //   - An apostrophe between two of these belongs to the word, the curved one as
-//     the straight: don’t gives "don't". At an edge it stands alone.
+//     the straight: don’t gives "don't". At an edge it is a separate word.
 //   - A point or comma between two digits belongs to the word: "3,000.5".
 //   - Every other visible character is a word, including hyphens:
 //     "twenty-one" gives "twenty", "-", "one", and "…" one word, "..." three.
 //   - Spaces and control characters only separate. Format characters (soft
 //     hyphens, joiners, byte order marks) and all others that Unicode calls
 //     default-ignorable (variation selectors, fillers, the combining grapheme
-//     joiner) are dropped: nobody sees them. FirstRules drop format characters alone.
+//     joiner) are dropped, because they are invisible. FirstRules drop only format characters.
 //
 // Nothing is normalized beyond that (no NFC, no stemming). Tokenizing the words
 // joined by spaces gives the same words again. The zero value is ready; it
