@@ -270,7 +270,7 @@ func CommandError(ctx context.Context, err error) error {
 }
 
 // startError makes an error permanent if the command ended by itself before it described itself, for example
-// because a module is missing: another start would end alike.
+// because a module is missing: another start would end the same way.
 func startError(ctx context.Context, err error) error {
 	if contracts.Exit(err) != "" && ctx.Err() == nil {
 		return tasks.Permanent(err)

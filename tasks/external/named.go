@@ -43,8 +43,8 @@ func (r *Result) checkNamed(files []childprocess.File) error {
 	return nil
 }
 
-// checkTensors returns an error if a file whose name ends in .safetensors is none, before a user
-// loads the exported model.
+// checkTensors returns an error if a file named .safetensors is not in that format, before a user loads the
+// exported model.
 func (x *training) checkTensors(files []childprocess.File) error {
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name, ".safetensors") {

@@ -296,7 +296,7 @@ func (x *trial) steps(ctx context.Context, r *Result) error {
 	return cmp.Or(s.conforms(ctx, x.params.Seed), s.Close()) // the first error decides
 }
 
-// withoutStep says how audit.neighbours replays a training that names no step.
+// withoutStep explains how audit.neighbours replays a training that names no step.
 func (x *trial) withoutStep() error {
 	if x.params.Replay == nil {
 		return contracts.Skip("its %s names no step, so audit.neighbours asks the training itself to replay steps: check that with --replays 20, or name a step, which is checked here", resultFile)
