@@ -294,7 +294,7 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	return c.addLearned(weight, steps, round, user)
 }
 
-// updateName is the name of a client's update in a divergence.
+// updateName is the name of a client's update in a *models.DivergedError.
 const updateName = "update"
 
 // addLearned adds the difference of the learner's parameters from the round's model.

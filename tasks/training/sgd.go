@@ -172,7 +172,8 @@ func (s *stretch) run(t *tasks.Task, end int, take func(step int) (models.Loss, 
 	return nil
 }
 
-// failed returns the error of a step, counted from 0. Whether a retry may resolve that of a program is known.
+// failed returns the error of a step, counted from 0. An error of a program already states whether a retry
+// may resolve it.
 func (s *stretch) failed(err error, step int) error {
 	if _, ok := errors.AsType[*models.DivergedError](err); !ok && s.program != nil {
 		return err
