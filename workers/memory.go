@@ -28,7 +28,7 @@ const (
 	// memory before the process exits: the time that the contract gives commands to end, and
 	// five seconds more.
 	memoryPatience = int((childprocess.DefaultGrace + 5*time.Second) / memoryCheckEvery)
-	// maxLarge is the number of nodes remembered as requiring a process of their own.
+	// maxLarge is the number of nodes remembered as requiring a separate process.
 	maxLarge = 10_000
 )
 
