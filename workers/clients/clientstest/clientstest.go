@@ -142,8 +142,8 @@ type request struct {
 	} `json:"tree"`
 }
 
-// examples are lists of tokens, or texts. An image becomes its label, as a token after one that is
-// not a target.
+// examples are lists of tokens, or texts. An image becomes its label, preceded by a token that is not a
+// target.
 type examples []json.RawMessage
 
 func (e *examples) UnmarshalJSON(data []byte) error {
