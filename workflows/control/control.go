@@ -454,7 +454,7 @@ func (l *Local) announced(ctx context.Context) (leader leadership.Announcement, 
 	return leadership.Announced(ctx, l.queue)
 }
 
-// buildText names a build, "" if unknown, which another process has told of.
+// buildText names the build of another process; "" if unknown.
 func buildText(name string) string {
 	if name == "" {
 		return "an older build"
