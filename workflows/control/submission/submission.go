@@ -40,8 +40,8 @@ type Submission struct {
 	// TestTokens the numbers of tokens of the training users and the test part. An image is one
 	// token: a model predicts its label.
 	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
-	// Read counts the users, examples and tokens of each source as it is read, before users are balanced.
-	// Each pixel of an image is a token.
+	// Read counts the users, examples and tokens of each source, before users are balanced. Each pixel of an
+	// image is a token.
 	Read map[Reading]population.Counts
 
 	sources []*sources.Source // of the data, surveyed
