@@ -312,8 +312,8 @@ func (x *Task) SecretKey() string { return x.traits.Value().secretKey }
 // Class is the queue that the task asks for, "" for the queue of its kind.
 func (x *Task) Class() tasks.Class { return x.traits.Value().class }
 
-// Spec returns the task for a worker. It is assembled anew each time: a graph may
-// hold a million tasks, of which few are running.
+// Spec returns the task for a worker. It is assembled for each call: a graph may hold a million
+// tasks, of which few are running.
 func (x *Task) Spec() tasks.Spec {
 	if x.Node != nil {
 		return x.Node.spec()
