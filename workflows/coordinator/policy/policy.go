@@ -44,7 +44,8 @@ const (
 func Backoff(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 10), time.Minute) }
 
 // Repeats reports whether the last two attempts of a task ended with the same message of an external program. The
-// task is then given up, because it would end alike again. An empty message stands for another kind of end.
+// task is then given up, because it would end the same way again. An empty message stands for another kind of
+// end.
 func Repeats(before, now string) bool { return now != "" && now == before }
 
 // Deaths counts the deaths of workers with a task: near a memory limit, and others.
