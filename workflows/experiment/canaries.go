@@ -134,7 +134,8 @@ func (e *Experiment) Phrases() []datasets.Phrase {
 
 const designPath = "canaries.design"
 
-// takeDesign removes the design of audits' canaries from the block, and a block without other fields.
+// takeDesign removes the design of audits' canaries from the block, and the block if it has no other
+// fields.
 func (d *decoder) takeDesign(e *Experiment) (design canaries.Design) {
 	const block = "canaries"
 	if e.Canaries == nil {
@@ -180,7 +181,7 @@ func (d *decoder) checkDrawn(e *Experiment, design canaries.Design) {
 	d.fail(n.at, designPath, "is %s, overridden by %s; remove one of them", design, strings.Join(overrides, " and "))
 }
 
-// designedBy returns canaries.design for the path of an audit's design that follows from it.
+// designedBy returns the path canaries.design for an audit's design that defaults to it.
 func (c *checker) designedBy(path string) string {
 	if strings.HasSuffix(path, ".design") && c.present[path] == nil && c.present[designPath] != nil {
 		return designPath

@@ -176,7 +176,7 @@ func (e *Experiment) YAML() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// YAML returns the cells as documents of one file, each of which is an experiment file of its own.
+// YAML returns the cells as documents of one file, each a complete experiment file.
 func (s *Spec) YAML() ([]byte, error) {
 	var out bytes.Buffer
 	for i := range s.Cells {

@@ -192,7 +192,7 @@ func Differences(before, after *Experiment) []Difference {
 	return out
 }
 
-// derives reports whether a file without the field at path would give it this value, as JSON.
+// derives reports whether a file without the field at path would have this value, as JSON, in its place.
 func (e *Experiment) derives(path, value string) bool {
 	if path == "training.rounds" && e.Training.Epochs > 0 {
 		return true // they follow from the epochs, and from the data
