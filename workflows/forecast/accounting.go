@@ -254,8 +254,8 @@ func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 	}
 }
 
-// refute reports that the papers' convention of all trainings together is below a lower bound on the epsilon of
-// one of them, at the scale of that index. Their common delta is none above the training's.
+// refute reports whether the papers' convention for all trainings together, at the scale with that index, is below a
+// lower bound on the epsilon of one training. Their common delta is at most the training's.
 func (a *PrivacyAnswer) refute(scale int, together *privacy.Composition) bool {
 	return slices.ContainsFunc(a.Trainings, func(t PrivacyCosts) bool {
 		c := &t.Scales[scale]

@@ -69,7 +69,7 @@ func (a *PrivacyAnswer) derivedNotes() []string {
 // wholeUser is the unit of which each user has only one.
 const wholeUser = "user"
 
-// togetherNotes describes whom a composition protects, and under which conditions.
+// togetherNotes describes the users that a composition protects, and the conditions.
 func (a *PrivacyAnswer) togetherNotes() []string {
 	notes := []string{fmt.Sprintf("together: every model may be trained on the same %s. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
 	if unit := a.Together[0].Unit; unit != wholeUser {

@@ -55,7 +55,7 @@ func writeCost(w io.Writer, name string, c *PrivacyCost) {
 		name, c.Scale, protected, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, h.Proved, c.AccountantProved, convention)
 }
 
-// marked returns the epsilon of the papers' convention, and whether it underestimates.
+// marked returns the epsilon of the papers' convention, with a mark if it underestimates.
 func marked(convention string, underestimates bool) string {
 	if underestimates {
 		return convention + " underestimates"

@@ -28,10 +28,10 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Fractions of a core's peak that arithmetic reaches: the matrix products of training and of scoring whole
-// sentences, those of scoring images and trees of sequences, and the attacks of audits with their overhead. They were
-// chosen on examples, whose times "go run ./bench/cmd plan" compares with the predictions; bench/README.md has the
-// table, and says on which examples.
+// Fractions of a core's peak reached by arithmetic: the matrix products of training and of scoring whole sentences,
+// those of scoring images and trees of sequences, and the attacks of audits with their overhead. They were fitted to
+// examples; "go run ./bench/cmd plan" compares their times with the predictions, and bench/README.md has the table
+// with the examples used.
 const (
 	TrainingEfficiency = 0.6
 	ScoringEfficiency  = 0.2
@@ -141,8 +141,8 @@ type costing struct {
 	// These count predicted tokens: tokens of an example and perUser of a training user, on
 	// average; trainTokens of all training users, testTokens of the whole test part.
 	tokens, perUser, trainTokens, testTokens float64
-	// absent is the share of the training users without data, lost the share of their tokens that the canaries
-	// of an audit take away.
+	// absent is the share of the training users without data, lost the share of their tokens that an audit's canaries
+	// replace.
 	absent, lost float64
 	read         map[submission.Reading]population.Counts
 	speed        *Speed // of the program; nil if there is none, or it is unknown

@@ -20,8 +20,8 @@ import (
 // each, on the files of examples/data: texts of 63,239 sentences at the levels of words, bytes and subwords, and
 // 10,000 images of 28 by 28 pixels, whole and 10% to 25% of them. bench/README.md has the times.
 const (
-	// copyToken and copyExample are the times of writing a token and an example anew, as a partition at random
-	// does. A task that reads the index alone takes copyExample for each example.
+	// copyToken and copyExample are the times of rewriting a token and an example, as a random partition does. A
+	// task that reads the index alone takes copyExample for each example.
 	copyToken, copyExample = 15e-9, 0.4e-6
 )
 
@@ -31,8 +31,8 @@ var readToken = map[text.Level]float64{
 	text.WordLevel: 0.25e-6, text.SubwordLevel: 0.65e-6, text.ByteLevel: 30e-9, text.ImageLevel: 16e-9,
 }
 
-// rewriting and indexing are the kinds of tasks that prepare data: those that write the texts anew, and those that
-// read and write only the index of examples.
+// rewriting and indexing are the kinds of tasks that prepare data: rewriting kinds rewrite the texts, indexing
+// kinds read and write only the index of examples.
 var (
 	rewriting = kindNames(
 		datasets.Encode.Name, datasets.OutOfVocabulary.Name, population.Partition.Name, filters.Sanitize.Name, filters.Half.Name,
@@ -57,7 +57,7 @@ type preparing struct {
 	sizes map[storage.Key]size // of the outputs of tasks
 }
 
-// prepare adds the loads of the tasks among nodes that prepare data. A task has one load, in however many cells.
+// prepare adds the loads of the tasks among nodes that prepare data. A task in several cells has one load.
 func (l *Loads) prepare(p preparing, nodes map[string][]storage.Key) {
 	for kind, keys := range nodes {
 		if kind != datasets.Import.Name && !rewriting[kind] && !indexing[kind] {
@@ -151,7 +151,7 @@ func trainShare(n *plan.Node) float64 {
 	return (1 - params.Test - params.Validation) * cmp.Or(params.Share, 1)
 }
 
-// rewrites reports whether a partition writes the texts anew.
+// rewrites reports whether a partition rewrites the texts.
 func rewrites(n *plan.Node) bool {
 	var params population.PartitionParams
 	_ = json.Unmarshal(n.Params, &params) // compiling has encoded them
