@@ -61,8 +61,8 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	return t.PutRecomputable(ctx, outBlob, stretch(h, p.Big))
 }
 
-// runJoin keeps metric rows as a training does: a blob in the open segment, which the next join reads and
-// no part, and one that lasts at its end.
+// runJoin keeps metric rows as a training does: a blob in the open segment, which only the next join
+// reads, and a lasting blob at the end of the segment.
 func runJoin(ctx context.Context, t *tasks.Task) error {
 	p, h, err := digestInputs(ctx, t)
 	if err != nil {
