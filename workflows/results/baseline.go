@@ -39,7 +39,7 @@ func baseline(rows ...*viewRow) (of baselineRow) {
 	return of
 }
 
-// or returns the row, or another one if its value is unknown.
+// or returns the row, or other if its value is unknown.
 func (r baselineRow) or(other baselineRow) baselineRow {
 	if r.AtBaseline == nil {
 		return other
@@ -47,7 +47,8 @@ func (r baselineRow) or(other baselineRow) baselineRow {
 	return r
 }
 
-// silent reports whether a column of texts says nothing: empty in all rows, or of baselines without a model at its own.
+// silent reports whether a column has no information: it is empty in all rows, or it is atBaseline and no model is at
+// its baseline.
 func silent(name string, rows [][]string, c int) bool {
 	return !slices.ContainsFunc(rows, func(row []string) bool { return row[c] != "" && (name != atBaseline || row[c] == "true") })
 }
