@@ -92,9 +92,9 @@ func (c *Contest) Identity(ctx context.Context) (attempts.Leader, error) {
 // Announcement is the leader's description of itself in the queue.
 type Announcement struct {
 	attempts.Leader
-	// Since is the time at which it began to lead.
+	// Since is the time when it began to lead.
 	Since time.Time `json:"since"`
-	// Build is its build; empty for builds that do not announce it.
+	// Build is its build; empty if the build does not announce it.
 	Build string `json:"build,omitempty"`
 }
 
