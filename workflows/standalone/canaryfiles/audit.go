@@ -325,8 +325,8 @@ func (l *scoredLine) score() (string, Score, error) {
 	return l.ID, Score{float64(p), l.Greedy}, nil
 }
 
-// quoteNumbers quotes the numbers of Python that JSON lacks, in a line that is not JSON: -Infinity is the
-// logarithm of 0, and messages name the others.
+// quoteNumbers quotes Python's numbers that JSON lacks, in a line that is not JSON: -Infinity is the
+// logarithm of 0; messages name NaN and Infinity.
 func quoteNumbers(line []byte) []byte {
 	for _, name := range []string{"-Infinity", "NaN", "Infinity"} {
 		if json.Valid(line) {
