@@ -62,7 +62,7 @@ const (
 // address may name files for TLS, see package secrets.
 func NewClient(address, token string) (*Client, error) {
 	if address == "" {
-		return nil, errors.New("there is no server address; expected http://host:port or https://host:port")
+		return nil, errors.New("missing server address; expected http://host:port or https://host:port")
 	}
 	if !strings.Contains(address, "://") {
 		address = "http://" + address

@@ -247,7 +247,7 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if number >= len(found) {
-		return fmt.Errorf("run %s, cell %.40q: there is no picture %d after round %d; GET pictures lists those that there are: %w", runName(r), cell, number, round, storage.ErrNotFound)
+		return fmt.Errorf("run %s, cell %.40q: there is no picture %d after round %d; GET pictures lists the existing ones: %w", runName(r), cell, number, round, storage.ErrNotFound)
 	}
 	w.Header().Set("Content-Type", "image/png")
 	w.Header().Set("Cache-Control", "private, max-age=3600")

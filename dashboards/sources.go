@@ -67,7 +67,7 @@ func (s *Server) putSource(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("upload of source %s: %w", want.Short(), err)
 	}
 	if got != want {
-		return fmt.Errorf("upload of source %s %w: what arrived has digest %s; send it again", want.Short(), control.ErrInput, got.Short())
+		return fmt.Errorf("upload of source %s %w: the received data have digest %s; send it again", want.Short(), control.ErrInput, got.Short())
 	}
 	if got, err = s.api.PutSource(r.Context(), file); err != nil {
 		return err

@@ -77,7 +77,7 @@ func (w *watcher) connect(ctx context.Context) (*stream, error) {
 	ctx, hangUp := context.WithCancelCause(ctx)
 	silence := w.client.watch.silence
 	dead := time.AfterFunc(silence, func() {
-		hangUp(fmt.Errorf("server %s has said nothing for %v", w.client.base, silence))
+		hangUp(fmt.Errorf("server %s has sent nothing for %v", w.client.base, silence))
 	})
 	response, err := runEvents.open(ctx, w.client, nil, w.run)
 	if err != nil {

@@ -91,7 +91,7 @@ func checkSentences(sentences [][]int32, c Config) error {
 			continue
 		}
 		if at := slices.Index(s, c.Separator); at < 1 || at > len(s)-2 {
-			return fmt.Errorf("sentence %d is no pair: want a source, the separator %d, and a target", i, c.Separator)
+			return fmt.Errorf("sentence %d is not a pair: want a source, the separator %d, and a target", i, c.Separator)
 		}
 	}
 	return nil

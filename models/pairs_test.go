@@ -264,7 +264,7 @@ func TestWhatIsNoPairIsRefused(t *testing.T) {
 		_, clipped := m.NewTrainer().ClippedSum(params, [][]int32{{1, testSeparator, 2}, sentence}, clipTo(1), make([]float32, len(params)), make([]float64, 2))
 		_, evaluated := mustScorer(t, m, params).Evaluate([][]int32{{1, testSeparator, 2}, sentence}, nil)
 		for what, err := range map[string]error{"trained": trained, "clipped": clipped, "evaluated": evaluated} {
-			if err == nil || !strings.Contains(err.Error(), "sentence 1 is no pair") {
+			if err == nil || !strings.Contains(err.Error(), "sentence 1 is not a pair") {
 				t.Errorf("%v is %s: error %v", sentence, what, err)
 			}
 		}

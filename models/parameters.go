@@ -59,7 +59,7 @@ func New(config Config) (*Language, error) {
 		return nil, err
 	}
 	if config.Kind.ForImages() || config.Kind.ForLabels() {
-		return nil, fmt.Errorf("model configuration: kind %s is no language model", config.Kind)
+		return nil, fmt.Errorf("model configuration: kind %s is not a language model", config.Kind)
 	}
 	return &Language{newLayout(config), cellsOf(config)}, nil
 }

@@ -168,7 +168,7 @@ func (c Config) validateReader() error {
 		problems = append(problems, fmt.Errorf("a model of kind %s has no kernel, projection, tied output, separator or images", c.Kind))
 	}
 	if c.Labels < 1 || c.Labels > MaxLabels || FirstLabel+c.Labels >= c.Vocabulary {
-		problems = append(problems, fmt.Errorf("%d labels in a vocabulary of %d: want 1 to %d, and words besides", c.Labels, c.Vocabulary, MaxLabels))
+		problems = append(problems, fmt.Errorf("%d labels in a vocabulary of %d: want 1 to %d, and additional words", c.Labels, c.Vocabulary, MaxLabels))
 	}
 	if c.Kind == Regressor && c.Labels != Scores {
 		problems = append(problems, fmt.Errorf("%d labels: want the %d scores", c.Labels, Scores))

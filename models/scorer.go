@@ -233,7 +233,7 @@ func (s *Scorer) checkPredicts(states *States, n int, name string) error {
 		return err
 	}
 	if i := slices.Index(states.reading, true); i >= 0 {
-		return fmt.Errorf("state %d has read a source without its end, and predicts nothing: feed it the separator %d first", i, s.model.config.Separator)
+		return fmt.Errorf("state %d has read a source without its end, and makes no prediction: feed it the separator %d first", i, s.model.config.Separator)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (a *Archive) readSealed(ctx context.Context, f Format, name string, into an
 		}
 		before = data
 	}
-	return fmt.Errorf("%w: what it gives differs from one read to the next", ErrAway)
+	return fmt.Errorf("%w: its content differs from one read to the next", ErrAway)
 }
 
 // sealedTries is the number of times that an invalid record is read.

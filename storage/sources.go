@@ -73,7 +73,7 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 	r.hash.Write(p[:n])
 	if err == io.EOF {
 		if got := Digest(r.hash.Sum(nil)); got != r.want {
-			return n, fmt.Errorf("source %s: %w: what was read has digest %s; delete it and import it again",
+			return n, fmt.Errorf("source %s: %w: its content has digest %s; delete it and import it again",
 				r.want.Short(), ErrCorrupt, got.Short())
 		}
 	}

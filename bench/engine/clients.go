@@ -129,7 +129,7 @@ func (m *measurement) begin(ctx context.Context) (err error) {
 	return err
 }
 
-var errNoSeconds = errors.New("the program does not tell how long its loop takes; expected the metric \"seconds\" of fit")
+var errNoSeconds = errors.New("the program does not report the time of its loop; expected the metric \"seconds\" of fit")
 
 // train trains a client as a task of training/clients does.
 func (m *measurement) train(ctx context.Context, number int) error {

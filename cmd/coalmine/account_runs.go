@@ -142,7 +142,7 @@ func finished(ctx context.Context, api control.API, names []string) (trainings [
 		}
 		for _, t := range found {
 			if slices.ContainsFunc(trainings, t.Same) {
-				return nil, nil, fmt.Errorf("%s/%s is named twice: expected every cell once, as each counts in what they cost together", t.Run, t.Cell)
+				return nil, nil, fmt.Errorf("%s/%s is named twice: expected every cell once, because each adds to their joint cost", t.Run, t.Cell)
 			}
 		}
 		trainings, without = append(trainings, found...), append(without, left...)

@@ -123,7 +123,7 @@ func newAuditCommand(g *global) *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if (flags.belong.members == "") != (flags.belong.nonMembers == "") || flags.canaries == "" && flags.belong.members == "" {
-				return errors.New("audit: expected --canaries FILE, or --members FILE and --nonmembers FILE, or all three (coalmine audit --help tells more)")
+				return errors.New("audit: expected --canaries FILE, or --members FILE and --nonmembers FILE, or all three; see coalmine audit --help")
 			}
 			if flags.scored.scores != "" && flags.controls != "" {
 				return errors.New("--controls with --scores: the file of coalmine canaries export marks its held-back canaries; leave it out")

@@ -26,7 +26,7 @@ type commandFlags struct {
 func (s *commandFlags) add(f *pflag.FlagSet, command, only string) {
 	f.StringVar(&s.line, "command", "", command)
 	f.StringVar(&s.memory, "command-memory", "", only+"how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
-	f.StringSliceVar(&s.Environment, "command-env", nil, only+"environment variables to pass on besides the usual ones, such as HF_TOKEN")
+	f.StringSliceVar(&s.Environment, "command-env", nil, only+"additional environment variables to pass on, such as HF_TOKEN")
 }
 
 // complete checks the flags, and sets the terms.

@@ -71,7 +71,7 @@ class and user; --sheet draws some of them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
 				if flag := otherFlag(c, []string{"set", "max-cells"}); flag != "" {
-					return fmt.Errorf("--%s is for sources; %s says itself how its data is prepared: override that by --set", flag, args[0])
+					return fmt.Errorf("--%s is for sources; %s states how its data is prepared: override that by --set", flag, args[0])
 				}
 				return g.inspectExperiment(c.Context(), &experimentFlags, args[0])
 			}

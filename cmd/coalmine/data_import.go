@@ -160,7 +160,7 @@ func newDataListCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the named sources of the store",
-		Long:    "List the sources that data import has named: what each holds, and how it was read.",
+		Long:    "List the sources that data import has named, with their content and settings of reading.",
 		Example: "  coalmine data list --store s3://coalmine/runs",
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := g.library(c.Context())

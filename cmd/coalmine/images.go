@@ -48,7 +48,7 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
 	f.StringSliceVar(&i.tags, "tags", nil, "tags that images have in place of a label, with commas between")
 	i.addTable(f)
-	f.StringVar((*string)(&i.Unit), "unit", "", "what of a text file is an example: "+strings.Join(forms.Unit("").Choices(), ", ")+" (default line)")
+	f.StringVar((*string)(&i.Unit), "unit", "", "part of a text file that is an example: "+strings.Join(forms.Unit("").Choices(), ", ")+" (default line)")
 	f.StringVar(&i.Split, "split", "", "split that is trained on, of data that have splits (default train)")
 	f.StringVar(&i.TestSplit, "test-split", "", "split that is the test part, in place of --test")
 	f.StringVar(&i.ValidationSplit, "validation-split", "", "split that is the validation part, in place of --validation")
@@ -57,7 +57,7 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 
 // addTable adds the flags for the form of a table.
 func (i *inspecting) addTable(f *pflag.FlagSet) {
-	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
+	f.StringVar((*string)(&i.Form), "form", "", "form of the files, if their content does not show it: "+strings.Join(forms.Form("").Choices(), ", "))
 	f.StringToStringVar(&i.called, "column", nil, "name of a column in the file, such as user=author or text=body")
 }
 

@@ -32,7 +32,7 @@ func (f *initFlags) checkTrainer() error {
 	case f.trainer == "":
 		return nil
 	case f.trainer != "torch":
-		return fmt.Errorf("--trainer %q: expected torch; other programs speak the contracts in docs/contracts", f.trainer)
+		return fmt.Errorf("--trainer %q: expected torch; for other programs see docs/contracts", f.trainer)
 	case f.private && f.algorithm != "fedavg":
 		return errors.New("--private and --trainer: expected --algorithm fedavg, too, since the program itself does the steps of a central training")
 	}

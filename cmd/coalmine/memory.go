@@ -158,5 +158,5 @@ func (d *directoriesFlag) Set(value string) error {
 // mayWrite adds the flag to processes that run commands of experiments. Their operator, not the
 // author of the experiment, chooses the writable directories.
 func mayWrite(f *pflag.FlagSet, directories *directoriesFlag) {
-	f.Var(directories, "commands-may-write", "directory that commands of experiments may write to beside their own, such as ~/.cache/huggingface; / is anywhere; repeatable (Linux: all others are read-only where the system allows it)")
+	f.Var(directories, "commands-may-write", "additional directory that commands of experiments may write to, such as ~/.cache/huggingface; / is anywhere; repeatable (Linux: all others are read-only if the system allows it)")
 }

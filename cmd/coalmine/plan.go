@@ -492,7 +492,7 @@ func arithmetic(c forecast.Cost) string {
 	case c.Programs && !counted:
 		return "programs do the arithmetic"
 	case c.Programs:
-		return fmt.Sprintf("%s to train and %s to measure, besides what programs do", flop(c.TrainingFLOP), flop(c.MeasuringFLOP))
+		return fmt.Sprintf("%s to train and %s to measure, without the work of programs", flop(c.TrainingFLOP), flop(c.MeasuringFLOP))
 	}
 	return fmt.Sprintf("%s to train and %s to measure", flop(c.TrainingFLOP), flop(c.MeasuringFLOP))
 }

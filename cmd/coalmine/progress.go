@@ -43,7 +43,7 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 		return ctx.Err()
 	}
 	if last == nil || !last.Phase.Finished() {
-		return fmt.Errorf("the connection to the run was lost; see how it stands with: coalmine status")
+		return fmt.Errorf("the connection to the run was lost; see its state with: coalmine status")
 	}
 	if last.Error != "" {
 		g.note("failed: %s", last.Error)

@@ -130,7 +130,7 @@ func (s *submitFlags) checkRun(c *cobra.Command, args []string) error {
 		}
 	}
 	if (len(args) == 1) == (s.goesOn != "") {
-		return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run (coalmine run --help tells more)")
+		return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run; see coalmine run --help")
 	}
 	return nil
 }

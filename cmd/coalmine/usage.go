@@ -71,7 +71,7 @@ func explainArguments(c *cobra.Command) {
 			if check(c, args) == nil {
 				return nil
 			}
-			return fmt.Errorf("%s; usage: %s (%s --help tells more)", wrongArgument(c, check, args), c.UseLine(), c.CommandPath())
+			return fmt.Errorf("%s; usage: %s (see %s --help)", wrongArgument(c, check, args), c.UseLine(), c.CommandPath())
 		}
 	}
 	for _, child := range c.Commands() {

@@ -91,7 +91,7 @@ func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
 	}
 	out, err := g.verifyRun(ctx, archive, name, f)
 	if ctx.Err() != nil {
-		err = &exitError{exitInterrupted, errors.New("interrupted; nothing was written, and the same command begins again")}
+		err = &exitError{exitInterrupted, errors.New("interrupted; nothing was written, and the same command starts over")}
 	}
 	if err = errors.Join(err, done()); err != nil {
 		return err

@@ -112,7 +112,7 @@ func (h *hold) begun() error {
 	_ = h.run.Process.Kill() // it may have ended
 	_ = h.run.Wait()         // it has sent its last message
 	if err != nil {
-		return fmt.Errorf("what looks after it has ended: %w", err)
+		return fmt.Errorf("its keeper has ended: %w", err)
 	}
 	return errors.New(r.Error)
 }

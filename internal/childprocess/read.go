@@ -23,7 +23,7 @@ func (e *FileError) Error() string { return e.Name + " " + e.Fault }
 
 // NotRegular returns the error of a link, a pipe or a device in place of a regular file.
 func NotRegular(name string) error {
-	return &FileError{Name: name, Fault: "is no regular file: expected files alone, no links, pipes or devices"}
+	return &FileError{Name: name, Fault: "is not a regular file: expected only files, no links, pipes or devices"}
 }
 
 // TooLarge returns the error of a file that exceeds its limit, in bytes; nil for one that does not.

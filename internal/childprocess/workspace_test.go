@@ -58,7 +58,7 @@ func TestNothingOutsideIsRead(t *testing.T) {
 		t.Error("a link to a file elsewhere is read")
 	}
 	_, err := w.List(".")
-	must.Say(t, err, "out is no regular file")
+	must.Say(t, err, "out is not a regular file")
 	if err := w.Put("../beside", nil); err == nil {
 		t.Error("a file beside the directory is written")
 	}
@@ -161,11 +161,11 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		{"kill -9 $$", "it ended with signal: killed; it said nothing", Terms{}, -1},
 		{"sleep 1000", "it ran for more than 300ms, its limit, and was killed", Terms{Seconds: 0.3}, -1},
 		{"head -c 3000000 /dev/zero > big; sleep 1000", "its directory holds 2 MiB, more than its limit of 1 MiB", Terms{Files: 1 << 20}, -1},
-		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is no regular file", Terms{}, -1},
-		{"mkdir out; mkfifo out/lines; sleep 1000", "out/lines is no regular file", Terms{}, -1},
+		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is not a regular file", Terms{}, -1},
+		{"mkdir out; mkfifo out/lines; sleep 1000", "out/lines is not a regular file", Terms{}, -1},
 		{"mkdir out; head -c 1100000 /dev/zero > out/lines; sleep 1000", "out/lines has a line of more than 1048576 bytes", Terms{}, -1},
 		{"a=$(head -c 64000000 /dev/zero | tr '\\0' x); sleep 1000", "MiB of memory; expected at most 24", Terms{Memory: 24 << 20}, -1},
-		{"mkdir out; ln -s /dev/zero out/lines; sleep 1000", "out/lines is no regular file", Terms{}, -1},
+		{"mkdir out; ln -s /dev/zero out/lines; sleep 1000", "out/lines is not a regular file", Terms{}, -1},
 	} {
 		w := newWorkspace(t)
 		x := &told{workspace: w}

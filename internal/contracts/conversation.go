@@ -186,7 +186,7 @@ func (t *Conversation) Refuses(ctx context.Context, rule Rule, method string, ab
 		return err
 	}
 	if refused.Message == "" {
-		return rule.Errorf("its error has no message; expected what went wrong")
+		return rule.Errorf("its error has no message; expected a description of the failure")
 	}
 	if err := goesOn(); err != nil {
 		return fmt.Errorf("after an error: %w", err)

@@ -63,7 +63,7 @@ func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, identi
 	}
 	want := c.Identity()
 	if identity.Contract != want.Contract || !slices.Contains(c.Versions(), identity.Version) {
-		return rule.Errorf("it speaks version %d of the contract %.100q; expected version %d of %q", identity.Version, identity.Contract, want.Version, want.Contract)
+		return rule.Errorf("it implements version %d of the contract %.100q; expected version %d of %q", identity.Version, identity.Contract, want.Version, want.Contract)
 	}
 	return nil
 }

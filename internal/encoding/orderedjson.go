@@ -174,7 +174,7 @@ func (e *ValueError) Error() string { return fmt.Sprintf("%q %v", e.Name, e.Err)
 func (e *ValueError) Unwrap() error { return e.Err }
 
 // ErrHalfPair is the error for a text for which HalfPair is true.
-var ErrHalfPair = errors.New("has half of a surrogate pair (\\ud800 to \\udfff), which is no character")
+var ErrHalfPair = errors.New("has half of a surrogate pair (\\ud800 to \\udfff), which is not a character")
 
 // UnmarshalJSON reads the members named by the tags of a struct's fields. It is stricter than
 // json.Unmarshal, which accepts "Text" for "text", takes the last of several members of one name, and

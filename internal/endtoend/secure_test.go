@@ -232,7 +232,7 @@ func (c *secureCluster) makeMistakes() {
 		{[]string{redis, "COALMINE_STORE_URL=s3://" + c.s3.AccessKey + ":" + c.s3.SecretKey + "@coalmine"}, "holds credentials"},
 		{[]string{redis, "COALMINE_STORE_URL=s3://coalmine/store?endpoint=" + c.s3.Endpoint()}, "ca=FILE"},
 		{[]string{redis, store, "AWS_SECRET_ACCESS_KEY=" + c.secret("wrong-secret-key")}, "refuses access"},
-		{[]string{redis, store, "COALMINE_SECRET_KEY_FILE=token"}, "is no key"},
+		{[]string{redis, store, "COALMINE_SECRET_KEY_FILE=token"}, "is not a key"},
 	} {
 		cmd := c.command(append(c.s3.Env(), m.env...), "worker", "--wait", "0")
 		c.runMistaken(cmd, m.says)

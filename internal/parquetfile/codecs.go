@@ -32,7 +32,7 @@ var codecs = map[codec]struct {
 	7: {"LZ4_RAW", unlz4},
 }
 
-var errLength = errors.New("the page has another length than its header says")
+var errLength = errors.New("the length of the page differs from its header")
 
 // decode fills a page from its compressed bytes. It converts panics of a library on damaged
 // bytes to errors.

@@ -23,7 +23,7 @@ type Value struct {
 // the page claims to have values.
 type decoder interface{ next(*Value) error }
 
-var errShort = fmt.Errorf("the page has fewer values than its header says: %w", io.ErrUnexpectedEOF)
+var errShort = fmt.Errorf("the page has fewer values than its header states: %w", io.ErrUnexpectedEOF)
 
 // bitsOf returns the bits of a number in the width of its kind.
 func (k Kind) bitsOf(data []byte) uint64 {

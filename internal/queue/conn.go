@@ -161,7 +161,7 @@ func (s server) explain(err error) error {
 		// The alert is lost if the reset overtakes it.
 		return fmt.Errorf("%w: it ends the connection once TLS is agreed on, as one does that asks for a client certificate or refuses the client certificate it is given: name another by cert=FILE and key=FILE in the URL (%w)", ErrUnreachable, err)
 	case isReset(err):
-		return fmt.Errorf("%w: it ends the connection at once: if it speaks TLS, begin the address with rediss:// in place of redis:// (%w)", ErrUnreachable, err)
+		return fmt.Errorf("%w: it ends the connection at once: if it uses TLS, begin the address with rediss:// instead of redis:// (%w)", ErrUnreachable, err)
 	}
 	if s.sentinel {
 		// The driver's message has a line for each Sentinel.

@@ -44,7 +44,7 @@ type meaning struct {
 const (
 	oneServer = "name one server, or the Sentinels of a replicated one (redis-sentinel://host,host?master=NAME): the queue needs all its keys in one place"
 	minACL    = "give it the rights that docs/operations.md lists under Least rights in Redis"
-	goodLogin = "put redis://user:password@host, or password_file=FILE, into the URL; such a file is read again by itself"
+	goodLogin = "put redis://user:password@host, or password_file=FILE, into the URL; such a file is read again for each connection"
 )
 
 // meanings maps the first word of an answer to the error's meaning.
@@ -58,15 +58,15 @@ var meanings = map[string]meaning{
 
 	"MISCONF":    {ErrNoWrites, "it cannot save its data to disk", "make room on its disk or repair it, or have it keep nothing (CONFIG SET save \"\"; CONFIG SET appendonly no), which the queue does not need"},
 	"READONLY":   {ErrNoWrites, "it is a read-only replica", "name its master, or the Sentinels (redis-sentinel://host,host?master=NAME)"},
-	"OOM":        {ErrNoWrites, "its memory is used up", "raise its maxmemory, or remove what others keep there"},
+	"OOM":        {ErrNoWrites, "its memory is used up", "raise its maxmemory, or remove the data of other programs"},
 	"NOREPLICAS": {ErrNoWrites, "it has fewer replicas than it wants for writes", "bring them back, or lower min-replicas-to-write"},
-	"NOPERM":     {ErrNoWrites, "its user may not run a command of the queue, or use its keys", minACL},
+	"NOPERM":     {ErrNoWrites, "its user lacks the right to a command or a key of the queue", minACL},
 
 	"NOAUTH":    {ErrUnsuitable, "it refuses the login", goodLogin},
 	"WRONGPASS": {ErrUnsuitable, "it refuses the login", goodLogin},
 	"DENIED":    {ErrUnsuitable, "it is in protected mode", "give it a password, or bind it to a private address"},
-	"WRONGTYPE": {ErrUnsuitable, "another program uses the keys of the queue", "take a database of its own (redis://host/1)"},
-	"NOPROTO":   {ErrUnsuitable, "it speaks another version of the protocol", "use Redis 6.2 or newer"},
+	"WRONGTYPE": {ErrUnsuitable, "another program uses the keys of the queue", "use a separate database (redis://host/1)"},
+	"NOPROTO":   {ErrUnsuitable, "it uses another version of the protocol", "use Redis 6.2 or newer"},
 
 	"MOVED":       {ErrUnsuitable, isCluster, oneServer},
 	"ASK":         {ErrUnsuitable, isCluster, oneServer},

@@ -236,7 +236,7 @@ func (c *checker) together() error {
 		return err
 	}
 	if i, k := unlike(batch, alone); i >= 0 {
-		return OneAnswerEach.Errorf("it gives %s the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", c.scored(i, k), batch[i].logProbs[k], alone[i].logProbs[k])
+		return OneAnswerEach.Errorf("it gives %s the log-probability %g among others, and %g in a separate concurrent request; does an answer have the id of another request?", c.scored(i, k), batch[i].logProbs[k], alone[i].logProbs[k])
 	}
 	largest := 0.0
 	for i := range batch {
@@ -252,7 +252,7 @@ func (c *checker) together() error {
 
 func (c *checker) again() error {
 	if !c.client.Description.Deterministic {
-		return contracts.Skip("it does not call itself deterministic")
+		return contracts.Skip("it does not declare itself deterministic")
 	}
 	first, second, err := c.twice(len(c.things), len(c.things))
 	if err != nil {
@@ -355,7 +355,7 @@ func (c *checker) tokens() error {
 			sum += p
 		}
 		if len(logProbs) == 0 || !Alike(answers[i].LogProb, sum) {
-			return TokensAddUp.Errorf("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(logProbs), i+1, sum, answers[i].LogProb)
+			return TokensAddUp.Errorf("the %d tokens of pair %d add up to %g; expected %g, the value of loglikelihood", len(logProbs), i+1, sum, answers[i].LogProb)
 		}
 	}
 	return nil

@@ -98,7 +98,7 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 		"0.7 stands for a log-probability":                  {answers("[[0.7, true], [-1, true]]"), FiniteLogarithms},
 		`it answers loglikelihood by the error "no memory"`: {described + `read line; echo '{"id": 2, "error": {"message": "no memory"}}'; read line`, none},
 		"by the error \"busy\", and so 3 times in a row":    {described + `for id in 2 3 4; do read line; echo "{\"id\": $id, \"error\": {\"message\": \"busy\", \"retry\": true}}"; done; read line`, none},
-		`it speaks version 2 of the contract "other"`:       {`read line; echo '{"id": 1, "result": {"contract": "other", "version": 2}}'; read line`, DescribeFirst},
+		`it implements version 2 of the contract "other"`:   {`read line; echo '{"id": 1, "result": {"contract": "other", "version": 2}}'; read line`, DescribeFirst},
 		"it does not name its model":                        {strings.Replace(described, `"m"`, `""`, 1), DescribeFirst},
 		"its longest_input is -1":                           {strings.Replace(described, `"longest_input": 0`, `"longest_input": -1`, 1), DescribeFirst},
 		`its methods are ["score"]`:                         {strings.Replace(described, `["loglikelihood"]`, `["score"]`, 1), DescribeFirst},

@@ -142,7 +142,7 @@ func ExplainCertificate(err error) error {
 	return nil
 }
 
-const plainServer = "it does not speak TLS: begin the address with redis:// in place of rediss://, or http:// in place of https://, or turn TLS on there"
+const plainServer = "it does not speak TLS: begin the address with redis:// instead of rediss://, or http:// instead of https://, or turn on its TLS"
 
 func signer(c *x509.Certificate) string {
 	if c == nil || c.Issuer.String() == "" {
@@ -185,7 +185,7 @@ func explainAlert(alert string) string {
 	case strings.Contains(alert, "certificate"):
 		return "it refuses the client certificate: name one by cert=FILE and key=FILE in the URL that an authority of the server has signed"
 	case strings.HasPrefix(alert, "protocol version"):
-		return "it offers no version of TLS that is safe: have it speak 1.2 or 1.3"
+		return "it offers no safe version of TLS: enable 1.2 or 1.3"
 	}
-	return "it ends the attempt to agree on TLS: its log says why"
+	return "it ends the TLS handshake: see its log"
 }

@@ -110,7 +110,7 @@ func Read(path string) (Key, error) {
 	var k Key
 	digits := strings.TrimSpace(string(data))
 	if n, err := hex.Decode(k.bytes[:], []byte(cut(digits))); err != nil || n != Size || len(digits) != 2*Size {
-		return Key{}, fmt.Errorf("secret key file %s is no key: expected %d hex digits on one line", path, 2*Size)
+		return Key{}, fmt.Errorf("secret key file %s is not a key: expected %d hex digits on one line", path, 2*Size)
 	}
 	if k.isGuessable() {
 		return Key{}, fmt.Errorf("secret key file %s holds no random key: its bytes repeat or form a sequence; name a file that does not exist, and run or submit will write a random key to it", path)

@@ -84,7 +84,7 @@ func asked() (bool, error) {
 		asked = true
 		// The error omits the value, which may contain a password.
 		if u, err := url.Parse(value); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return false, fmt.Errorf("traces: %s is no http:// or https:// URL, such as http://localhost:4318", name)
+			return false, fmt.Errorf("traces: invalid URL %s: expected http:// or https://, such as http://localhost:4318", name)
 		}
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {

@@ -49,7 +49,7 @@ var kinds = registry.New("attack", func(e entry) Kind { return e.kind },
 	entry{MLP, "MLP", "a network with one hidden layer of 128 ReLU", true, newMLP},
 	entry{SVM, "SVM", "a linear support vector machine, one class against the rest", false, newSVMAttack},
 	entry{KNN, "kNN", "the share of a class among the 10 nearest updates", false, newNearest},
-	entry{Cosine, "cosine", "the cosine to the mean update of a class; nothing is trained", false, newCosine})
+	entry{Cosine, "cosine", "the cosine to the mean update of a class, without training", false, newCosine})
 
 // Title is the name for tables, such as "MLP".
 func (k Kind) Title() string {

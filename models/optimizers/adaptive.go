@@ -100,7 +100,7 @@ var adamRule = Rule{
 // fedAdamRule starts the squares at the square of epsilon's default, as in Reddi et al.
 var fedAdamRule = Rule{
 	Kind: FedAdam, Title: "FedAdam",
-	Summary:    "as adam, but nothing is corrected",
+	Summary:    "adam without bias correction",
 	Source:     "Reddi et al. 2021, algorithm 2 and section 5",
 	Parameters: []Default{{beta1, 0.9}, {beta2, 0.99}, {epsilon, 1e-3}, {initial, 1e-6}},
 	start:      func(c Config, n int) Optimizer { return &adam{newMoments(c, n), true} },

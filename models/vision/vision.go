@@ -20,5 +20,5 @@ func New(config models.Config) (models.Network, error) {
 		return newGAN(config, paperGAN), nil
 	case models.CIFGLSTM, models.LSTM, models.GRU, models.Conv, models.Transformer, models.Regressor, models.Tagger, models.External:
 	}
-	return nil, fmt.Errorf("model configuration: kind %s is no network for images", config.Kind)
+	return nil, fmt.Errorf("model configuration: kind %s is not a network for images", config.Kind)
 }

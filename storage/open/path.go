@@ -35,7 +35,7 @@ func Path(path string) (string, error) {
 	case strings.HasPrefix(path, "#") || strings.Contains(path, " #"):
 		return "", refused(path, "it holds a comment: remove it")
 	case strings.Contains(path, "#") && !exists(path):
-		return "", refused(path, "it does not exist, and # may not be meant as part of a name: remove it, or make the directory first")
+		return "", refused(path, "it does not exist, and # may not be intended as part of the name: remove it, or make the directory first")
 	case strings.TrimSpace(path) != path, strings.ContainsFunc(path, isControl), strings.Trim(path, `"'`) != path:
 		return "", refused(path, "it begins or ends with a space or a quote, or holds a control character: remove it")
 	}

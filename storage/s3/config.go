@@ -115,7 +115,7 @@ func (c Config) host() (host string, secure bool, err error) {
 	u, err := url.Parse(c.Endpoint)
 	more := err == nil && (u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "")
 	if err != nil || more || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", false, errors.New("store endpoint: want http://host:port or https://host, and nothing more: no path, parameters or credentials")
+		return "", false, errors.New("store endpoint: want http://host:port or https://host, without path, parameters or credentials")
 	}
 	return u.Host, u.Scheme == "https", nil
 }

@@ -92,7 +92,7 @@ func (s *Store) probeRest(ctx context.Context, name string, content []byte) erro
 	defer r.Close()
 	data, err := io.ReadAll(r)
 	if err == nil && !bytes.Equal(data, content) {
-		err = fmt.Errorf("what was stored a moment ago reads back as %q", data)
+		err = fmt.Errorf("an object just stored reads back as %q", data)
 	}
 	return err
 }
@@ -115,7 +115,7 @@ func (s *Store) unsuitable(err error) error {
 	case secrets.ExplainCertificate(err) != nil:
 		return fmt.Errorf("%w: S3 server %s: %w", storage.ErrUnsuitable, endpoint, secrets.ExplainCertificate(err))
 	case r.StatusCode == 0 && endpoint.Scheme == "http" && isHangUp(err):
-		return fmt.Errorf("the server at %s ends the connection at once: if it speaks TLS, begin the endpoint with https:// in place of http://: %w", endpoint, err)
+		return fmt.Errorf("the server at %s ends the connection at once: if it uses TLS, begin the endpoint with https:// instead of http://: %w", endpoint, err)
 	case r.StatusCode == 0 && errors.Is(err, storage.ErrUnknown):
 		return fmt.Errorf("no S3 server answers at %s: start it or correct the endpoint of --store (COALMINE_STORE_URL): %w", endpoint, err)
 	case r.Code == "NoSuchBucket":

@@ -55,7 +55,7 @@ func (l Leader) CheckStore(ctx context.Context, archive *storage.Archive) error 
 	case id == "" || id == l.StoreID:
 		return nil
 	}
-	return fmt.Errorf("%w: this process works on %s, the coordinator %s on %s; give both the same --store, or each store a Redis database of its own",
+	return fmt.Errorf("%w: this process works on %s, the coordinator %s on %s; give both the same --store, or each store its own Redis database",
 		ErrOtherStore, archive, l.Holder, l.Store)
 }
 
