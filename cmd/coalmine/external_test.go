@@ -353,7 +353,7 @@ func TestProgramsThatStepAreChecked(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"right":      {"", "", "pass   steps as its claim says"},
 		"claims":     {`"population":120`, `"population":119`, "has a population of 119; expected all 120 records of the training data"},
-		"sampling":   {"fixed-size", "fixed", `sampling "fixed": expected one of`},
+		"sampling":   {"fixed-size", "fixed", `its describe: sampling is "fixed"; expected poisson, fixed-size or shuffled`},
 		"members":    {"[3,7]", "[7,3]", "its sample of round 1 has 3 as member 2; expected ascending numbers"},
 		"same noise": {"$two", "$one", "has the same noise by another seed"},
 		"no noise":   {`*'"seed":1'*) put step/release.safetensors $one`, `*'"seed":1'*) put step/release.safetensors $nothing`, "with noise is that without"},
