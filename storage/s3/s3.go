@@ -195,10 +195,13 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	// The server may be busy with another request for the same name.
 	isConflict := func(err error) bool { return status(err) == http.StatusConflict }
 	err = repeat(ctx, isConflict, func() error { return s.send(ctx, name, bytes.NewReader(data), int64(len(data)), options) })
-	if err != nil {
-		return s.fail("create", name, createError(err))
+	switch {
+	case err == nil:
+		return nil
+	case isConflict(err) && ctx.Err() != nil:
+		return ctx.Err()
 	}
-	return nil
+	return s.fail("create", name, createError(err))
 }
 
 // createError distinguishes a refused create from one with an unknown outcome.

@@ -185,3 +185,32 @@ func TestASurveyAsksForManyCheckpointsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A longer run of the same recipe has closed the segment, and a shorter one replays steps of it.
+func TestTheLastStepIsNotAboveThatOfARun(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	chain := &plan.Chain{Recipe: storage.Key{Digest: storage.DigestOf([]byte("recipe"))}, Steps: 150}
+	record := func(steps ...int) {
+		for _, step := range steps {
+			c := &storage.Commit{Key: chain.Key(step), Kind: "test", KindVersion: 1, Attempt: "1"}
+			if _, _, err := archive.Commit(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := func(last int) {
+		t.Helper()
+		if got := must.Get(LastStep(ctx, archive, chain))(t); got != last {
+			t.Errorf("the last step is %d, want %d", got, last)
+		}
+	}
+	want(0)
+	record(100, 200)
+	want(100)
+	record(101, 102, 103)
+	want(103)
+	record(150)
+	want(150)
+}

@@ -265,13 +265,24 @@ func Damaged(ctx context.Context, archive *storage.Archive, found []Node, read f
 	return slices.DeleteFunc(nodes, func(n *Node) bool { return n.Available() }), err
 }
 
-// LastStep returns the step that a training has reached; 0 if no step is recorded.
+// LastStep returns the step that a training has reached; 0 if no step is recorded. Records of boundaries
+// last, and records of steps while their segment is open, so both can be bisected.
 func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) (int, error) {
-	x := &search{Surveyor: Surveyor{Has: archive.HasCommit, Chain: chain}, ctx: ctx}
-	if x.committed(chain.Steps) {
-		return chain.Steps, x.err
+	var failed error
+	missing := func(step int) bool {
+		there, err := archive.HasCommit(ctx, chain.Key(step))
+		if err != nil {
+			failed = err
+		}
+		return !there
 	}
-	return min(x.frontier(chain.Steps), chain.Steps), x.err
+	if !missing(chain.Steps) {
+		return chain.Steps, failed
+	}
+	whole := sort.Search(plan.Segment(chain.Steps), func(i int) bool { return missing((i + 1) * tasks.SegmentSteps) })
+	from := whole * tasks.SegmentSteps
+	open := sort.Search(min(tasks.SegmentSteps-1, chain.Steps-from), func(i int) bool { return missing(from + i + 1) })
+	return from + open, failed
 }
 
 // Rows returns metric rows of a training's steps, in order: all rows of its open segment, and of closed
