@@ -104,10 +104,10 @@ func (n *notifier) send(ctx context.Context, g *global, r *results.Results, exit
 	body, err := json.Marshal(newNotification(r, exit))
 	if err == nil {
 		var again bool
-		err = goroutines.Retries{Tries: notifyTries, Pause: n.pause}.Retry(ctx, func() (err error) {
+		_ = goroutines.Retries{Tries: notifyTries, Pause: n.pause}.Retry(ctx, func() error {
 			again, err = n.post(ctx, body)
 			return err
-		}, func(error) (bool, time.Duration) { return again, 0 })
+		}, func(error) (bool, time.Duration) { return again, 0 }) // err is that of the last post
 	}
 	if err != nil {
 		u, _ := url.Parse(n.address)

@@ -92,10 +92,14 @@ func (d Direction) Than(one, other numbers.Float) bool {
 	return d == Higher && one > other || d == Lower && one < other
 }
 
-// Sentence returns Doc as a sentence; empty without Doc.
+// Sentence returns Doc as a sentence; empty without Doc. The name of a column and a symbol, such as p_u, keep their case.
 func (m *Measure) Sentence() string {
 	if m.Doc == "" {
 		return ""
+	}
+	first, _, _ := strings.Cut(m.Doc, " ")
+	if len(first) == 1 || first == "ap" || first == "auc" || strings.ContainsAny(first, "_0123456789") {
+		return m.Doc + "."
 	}
 	return strings.ToUpper(m.Doc[:1]) + m.Doc[1:] + "."
 }

@@ -27,7 +27,7 @@ type Row struct {
 	// ClientNorm is the mean L2 norm of the clients' updates before clipping; for DP-SGD, of the
 	// records' gradients, like Clipped and Norms.
 	ClientNorm     float64 `json:"client_norm,omitempty" parquet:"client_norm" doc:"mean L2 norm of the clients' updates before clipping, with DP-SGD of the records' gradients"`
-	Clipped        float64 `json:"clipped,omitempty" parquet:"clipped" doc:"share of clients whose update was clipped"`
+	Clipped        float64 `json:"clipped,omitempty" parquet:"clipped" doc:"share of clients whose update was clipped, with DP-SGD of records whose gradient was"`
 	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation" doc:"standard deviation of the noise on the mean update"`
 	Spending
 	Norms
@@ -70,13 +70,13 @@ type Spending struct {
 // least norm that this share of clients does not exceed. They are exact, without noise; all are 0
 // without clients. Clipping limits each norm, and so each quantile, to the clip norm.
 type Norms struct {
-	Min           float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional" doc:"least of the clients' update norms before clipping"`
-	Tenth         float64 `json:"client_norm_p10,omitempty" parquet:"client_norm_p10,optional" doc:"10th percentile of the clients' update norms before clipping"`
-	Quarter       float64 `json:"client_norm_p25,omitempty" parquet:"client_norm_p25,optional" doc:"25th percentile of the clients' update norms before clipping"`
-	Median        float64 `json:"client_norm_median,omitempty" parquet:"client_norm_median,optional" doc:"median of the clients' update norms before clipping"`
-	ThreeQuarters float64 `json:"client_norm_p75,omitempty" parquet:"client_norm_p75,optional" doc:"75th percentile of the clients' update norms before clipping"`
-	NineTenths    float64 `json:"client_norm_p90,omitempty" parquet:"client_norm_p90,optional" doc:"90th percentile of the clients' update norms before clipping"`
-	Largest       float64 `json:"client_norm_max,omitempty" parquet:"client_norm_max,optional" doc:"largest of the clients' update norms before clipping"`
+	Min           float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional" doc:"least of the clients' update norms before clipping, with DP-SGD of the records' gradient norms"`
+	Tenth         float64 `json:"client_norm_p10,omitempty" parquet:"client_norm_p10,optional" doc:"10th percentile of the clients' update norms before clipping, with DP-SGD of the records' gradient norms"`
+	Quarter       float64 `json:"client_norm_p25,omitempty" parquet:"client_norm_p25,optional" doc:"25th percentile of the clients' update norms before clipping, with DP-SGD of the records' gradient norms"`
+	Median        float64 `json:"client_norm_median,omitempty" parquet:"client_norm_median,optional" doc:"median of the clients' update norms before clipping, with DP-SGD of the records' gradient norms"`
+	ThreeQuarters float64 `json:"client_norm_p75,omitempty" parquet:"client_norm_p75,optional" doc:"75th percentile of the clients' update norms before clipping, with DP-SGD of the records' gradient norms"`
+	NineTenths    float64 `json:"client_norm_p90,omitempty" parquet:"client_norm_p90,optional" doc:"90th percentile of the clients' update norms before clipping, with DP-SGD of the records' gradient norms"`
+	Largest       float64 `json:"client_norm_max,omitempty" parquet:"client_norm_max,optional" doc:"largest of the clients' update norms before clipping, with DP-SGD of the records' gradient norms"`
 }
 
 // QuantilesOf returns the quantiles of norms without reordering them.

@@ -269,7 +269,7 @@ func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
 		recipe.Population = d.Examples
 	}
 	proved, err := privacy.Account(recipe)
-	if err != nil || largest >= float64(proved.EpsilonProved) {
+	if err != nil || math.IsInf(float64(proved.EpsilonProved), 1) || largest >= float64(proved.EpsilonProved) {
 		return nil
 	}
 	return []string{fmt.Sprintf("audit.one_run is powerless against the proved epsilon of %s (%s): with %d right guesses of %d the bound is %s; use more canaries or guesses, or trade_off: true",

@@ -33,7 +33,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Client) },
 	Measures: slices.Concat(
-		audits.Qualified(" by the cosines of canary clients with the final model", estimated("epsilon_estimate_final", "estimated epsilon, final", final)...),
+		audits.Qualified(" by the cosines of canary clients with the change of the model", estimated("epsilon_estimate_final", "estimated epsilon, final", final)...),
 		audits.Qualified(" by the largest cosines of canary clients with the updates of all rounds", estimated("epsilon_estimate_all_iterates", "estimated epsilon, all rounds", allIterates)...),
 		audits.Columns[Outcome]("one_shot_", "delta", "neighbouring", "unit", "canaries", "unseen", "dimension"),
 		cosines("one_shot_final", "cosines of canary clients with the change of the model", final, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),

@@ -41,7 +41,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 				Header: "named AP % (x chance)", Text: audits.Of((*AttackOutcome).times), Scale: audits.Percent, Digits: 1,
 				Doc: "average precision with which the best attack finds the updates of a user's anonymous device, mean over users; in brackets its ratio to chance (Orekondy et al. 2018)",
 			},
-			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Chance }), Doc: "average precision of the same scores for the updates of any other device, mean over users"},
+			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Chance }), Doc: "average precision of the same scores for the updates of any device, including the user's own, mean over users"},
 			audits.Measure{Name: "deanonymization_share", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Share }), Doc: "share of a user's updates among all, mean over users: the chance of Orekondy et al. 2018"},
 			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*AttackOutcome).factor), Drawn: "named AP, times chance", Level: 1, Doc: "deanonymization_ap over deanonymization_chance, with its interval"},
 			audits.Measure{Name: "deanonymization_p", Of: audits.Of(func(o *AttackOutcome) float64 { return o.P }), Doc: "p-value of deanonymization_ap if devices had random owners"},
