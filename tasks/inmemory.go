@@ -39,7 +39,7 @@ type Runner struct {
 	Clients clientprograms.Runner
 	// Writable lists directories that commands may write to in addition to their own.
 	Writable []string
-	// Cores are the cores that a task may borrow in addition to its own; nil is none.
+	// Cores are the cores that a task may borrow in addition to its own; nil means none.
 	Cores *goroutines.Cores
 	// Report, if set, receives the progress of tasks.
 	Report func(Progress)

@@ -151,7 +151,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.IntVar(&a.recipe.Population, "population", 0, "users that cohorts are drawn from")
 	f.IntVar(&a.recipe.Cohort, "cohort", 0, "users of a round; with --sampling poisson, the expected number")
 	f.IntSliceVar(&a.rounds, "rounds", nil, "rounds; several, separated by commas, for a sweep")
-	f.Float64Var(&a.recipe.NoiseMultiplier, "noise-multiplier", 0, "noise on a round's sum over the clip norm; 0 is none, with infinite epsilon")
+	f.Float64Var(&a.recipe.NoiseMultiplier, "noise-multiplier", 0, "noise on a round's sum over the clip norm; 0 means no noise and an infinite epsilon")
 	f.Float64Var(&a.recipe.Delta, "delta", 0, "delta of the guarantee")
 	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), strings.Join(samplings(), ", "))
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")

@@ -6,7 +6,7 @@ import (
 )
 
 // Cores lends the cores of a process that its tasks leave idle to tasks that can divide their work. A nil
-// *Cores has none.
+// *Cores lends none.
 type Cores struct {
 	total int
 

@@ -19,7 +19,7 @@ import (
 type Measure struct {
 	// Name is the column of CSV and Parquet, and never changes. Empty: no column.
 	Name string
-	// Doc says what the value is, with its unit or range if they are not clear: a phrase in lower case, without a full stop.
+	// Doc describes the value, with its unit or range if they are not clear: a phrase in lower case, without a full stop.
 	Doc string
 	// Of finds the value. An interval has the columns Name, Name_low and Name_high.
 	Of Value
@@ -256,7 +256,7 @@ func Columns[O any](prefix string, names ...string) []Measure {
 	})
 }
 
-// Qualified appends to the Doc of each measure what it is of: ", by the cosine".
+// Qualified appends a qualifier, such as ", by the cosine", to the Doc of each measure.
 func Qualified(of string, measures ...Measure) []Measure {
 	for i := range measures {
 		measures[i].Doc += of

@@ -171,8 +171,8 @@ audit: {many_runs: {runs: 40, canaries_of: gradient}, utility: false}
 	}
 }
 
-// The trainings of a prepare block and the scoring by their models cost what these models do, and the server of a gan
-// also trains its generator.
+// Trainings of the prepare block, and scoring by their models, have the cost of these models. The server of a gan also
+// trains its generator.
 func TestPreparedModelsAndGeneratorsHaveTheirOwnCost(t *testing.T) {
 	t.Parallel()
 	const images = `

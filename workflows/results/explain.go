@@ -25,7 +25,7 @@ type Column struct {
 	Value string `json:"value"`
 	// Better is the direction of better numbers, if there is one.
 	Better audits.Direction `json:"better,omitempty"`
-	// Doc says what the value is: a phrase, without a full stop.
+	// Doc describes the value: a phrase, without a full stop.
 	Doc string `json:"doc"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// A phrase beside the name says what each column is; no two columns are the same.
+// Each column has a phrase beside its name, and no two phrases are equal.
 func TestEveryMeasureHasAPhraseOfItsOwn(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{}

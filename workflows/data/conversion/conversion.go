@@ -109,7 +109,7 @@ type Summary struct {
 	Skips
 }
 
-// Skips counts what was left out; FirstSkipped has the first faults.
+// Skips counts the records that were left out; FirstSkipped lists the first faults.
 type Skips struct {
 	Skipped      int      `json:"skipped"`
 	FirstSkipped []string `json:"first_skipped,omitempty"`

@@ -115,7 +115,7 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 	}
 }
 
-// The references are so many that several goroutines walk them.
+// There are enough references for several goroutines.
 func TestCountAndWorkDoNotDependOnTheCores(t *testing.T) {
 	t.Parallel()
 	for _, config := range []models.Config{

@@ -164,7 +164,7 @@ func (v *Outcome) Note(c *audits.Cell) string {
 // CanaryOutcome is the outcome of a canary's search. All fields are null without the audit.
 type CanaryOutcome struct {
 	Extracted *bool  `json:"search_extracted" doc:"whether the canary is the likeliest sequence that the search found"`
-	Rank      *int64 `json:"search_rank" doc:"rank of the canary among the results of the search; empty if it is none of them"`
+	Rank      *int64 `json:"search_rank" doc:"rank of the canary among the results of the search; empty if it is not among them"`
 	RankExact *bool  `json:"search_rank_exact" doc:"whether search_rank is certainly the rank among all sequences"`
 	// Results are the most likely sequences after the prefix that were found, the most likely first.
 	// The first Certain of them are certainly the most likely of all.
