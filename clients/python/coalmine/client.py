@@ -25,12 +25,11 @@ Then, in an experiment file: model: {kind: external} and training: {client_comma
 import json
 import math
 import os
-import traceback
 
 import numpy
 
 from . import tensors
-from .score import Retry, decoded, encoded, finite, one_each, reported, streams
+from .score import answered, decoded, finite, one_each, streams
 
 CONTRACT, VERSION = "coalmine/client", 2
 
@@ -187,10 +186,6 @@ def number(name, value):
     return value
 
 
-class NoMethod(Exception):
-    """That of a request that a later version may have."""
-
-
 class Answers:
     methods = ("describe", "initial", "fit", "evaluate", "loglikelihood", "fit_many", "sum")
 
@@ -199,17 +194,8 @@ class Answers:
 
     def to(self, request):
         """The line that answers a request."""
-        method = request.get("method")
-        try:
-            if method not in self.methods:
-                raise NoMethod(f"no method {method!r}; there are {list(self.methods)}")
-            return encoded({"id": request["id"], "result": getattr(self, method)(request)})
-        except Exception as caught:
-            error = reported(caught, method)
-            if not isinstance(error, NoMethod):
-                traceback.print_exc()
-            about = {"diverged": error.about} if isinstance(error, Diverged) else {}
-            return encoded({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry), **about}})
+        return answered(request, self.methods, list(self.methods), lambda method: getattr(self, method)(request),
+                        lambda error: {"diverged": error.about} if isinstance(error, Diverged) else {})
 
     def describe(self, request):
         self.client = self.make(request["config"], self.about(request), request["threads"])

@@ -97,16 +97,20 @@ def encoded(answer):
 
 def answer(scorer, request):
     """The line that answers a request."""
+    return answered(request, METHODS, methods(scorer), lambda method: METHODS[method](scorer, request))
+
+
+def answered(request, known, named, call, about=lambda error: {}):
+    """The line with call(method), or with an error if it raises one or the method is not known: a message, retry, and about(error)."""
+    method = request.get("method")
+    if method not in known:
+        return encoded({"id": request["id"], "error": {"message": f"no method {method!r}; there are {named}", "retry": False}})
     try:
-        return encoded({"id": request["id"], "result": METHODS[request["method"]](scorer, request)})
+        return encoded({"id": request["id"], "result": call(method)})
     except Exception as caught:
-        error = reported(caught, request.get("method"))
-        message = f"{type(error).__name__}: {error}"
-        if request.get("method") not in METHODS:
-            message = f"no method {request.get('method')!r}; there are {methods(scorer)}"
-        else:
-            traceback.print_exc()
-        return encoded({"id": request["id"], "error": {"message": message, "retry": isinstance(error, Retry)}})
+        traceback.print_exc()
+        error = reported(caught, method)
+        return encoded({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry), **about(error)}})
 
 
 def methods(scorer):

@@ -22,12 +22,11 @@ of a step follows from round and seed. The divisor is the number that the noised
 import bisect
 import json
 import math
-import traceback
 
 import numpy
 
 from . import tensors
-from .score import Retry, encoded, streams
+from .score import answered, streams
 from .train import CONTRACT, VERSION
 
 
@@ -43,17 +42,15 @@ def serve(trainer, job):
     """Answers standard input until it ends."""
     requests, answers = streams()
     session = None
+
+    def call(method):
+        nonlocal session
+        session = session or Session(trainer, job)
+        return getattr(session, method)(request)
+
     for line in requests:
         request = json.loads(line)
-        try:
-            session = session or Session(trainer, job)
-            if request["method"] not in METHODS:
-                raise ValueError(f"no method {request['method']!r}; there are {METHODS}")
-            answer = encoded({"id": request["id"], "result": getattr(session, request["method"])(request)})
-        except Exception as error:
-            traceback.print_exc()
-            answer = encoded({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry)}})
-        answers.write(answer)
+        answers.write(answered(request, METHODS, METHODS, call))
         answers.flush()
 
 

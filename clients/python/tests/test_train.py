@@ -305,7 +305,7 @@ class Steps(Directory):
         ended = subprocess.run([sys.executable, "train.py", "step"], cwd=self.directory.name, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True, input=lines)
         answers = [json.loads(line) for line in ended.stdout.splitlines()]
         self.assertEqual(([a["id"] for a in answers], ended.returncode), (list(range(len(requests))), 0))
-        return [a["result"] if "result" in a else a["error"]["message"] for a in answers]
+        return [a["result"] if "result" in a else a["error"] for a in answers]
 
     def test_a_training_names_its_step(self):
         self.assertEqual(self.train().returncode, 0)
@@ -323,7 +323,13 @@ class Steps(Directory):
         self.assertEqual({name: values.tolist() for name, values in release.items()}, {"a": [5, 1], "b": [1 + 0.25 + 9]})
 
     def test_an_error_is_an_answer(self):
-        self.assertEqual(self.ask({"method": "fit"}, {"method": "step"}), ["ValueError: no method 'fit'; there are ['describe', 'initial', 'sample', 'step']", "KeyError: 'parameters'"])
+        self.assertEqual(self.ask({"method": "fit"}, {"method": "step"}), [
+            {"message": "no method 'fit'; there are ['describe', 'initial', 'sample', 'step']", "retry": False}, {"message": "KeyError: 'parameters'", "retry": False}])
+
+    def test_a_step_without_memory_is_asked_again(self):
+        self.write("train.py", textwrap.dedent(STEPPER).replace("return [(round + seed) % 2]", "raise MemoryError('of 9 GiB')"))
+        self.assertEqual(self.ask({"method": "sample", "round": 2, "seed": 7}), [
+            {"message": "Retry: no memory for sample: of 9 GiB; free some of it, or take a device with more", "retry": True}])
 
     def test_a_job_with_replays_has_them(self):
         sys.path.insert(0, root)
