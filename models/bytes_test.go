@@ -15,13 +15,15 @@ const fixedBytes = 16 << 10
 func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, m *Language) {
-		s := mustScorer(t, m, wideParams(m, testRand(61)))
+		params := wideParams(m, testRand(61))
+		s := mustScorer(t, m, params)
 		tables := s.Tabulate()
 		for what, c := range map[string]struct {
 			value any
 			bytes int64
 		}{"scorer": {s, s.Bytes()}, "tables": {tables, tables.Bytes()}} {
 			var held reachable
+			held.add(reflect.ValueOf(params)) // kept whole by the tensors that are views of it
 			held.add(reflect.ValueOf(c.value))
 			if got := held.bytes(); got < c.bytes || got > c.bytes+fixedBytes {
 				t.Errorf("%s of %d bytes: counted as %d", what, got, c.bytes)
@@ -30,6 +32,7 @@ func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 	}
 	eachVariant(t, 3000, test)
 	eachPairVariant(t, 3000, test)
+	eachTransformer(t, 3000, test)
 }
 
 // reachable is the memory that values refer to, as ranges that may overlap: vectors
