@@ -201,22 +201,13 @@ func skip(err error) error {
 	return filepath.SkipDir
 }
 
-// The tables of README.md are those of kept outputs, which TestKeptOutputsAreThoseOfTheirCommands compares with their
-// commands.
-func TestTheTablesOfTheReadmeAreKeptOutputs(t *testing.T) {
+// The table of README.md is that of a kept output, which TestKeptOutputsAreThoseOfTheirCommands compares with its
+// command.
+func TestTheTableOfTheReadmeIsAKeptOutput(t *testing.T) {
 	t.Parallel()
-	var kept string
-	for _, name := range []string{"demo", "quickstart"} {
-		text := must.Get(os.ReadFile(filepath.Join(root(t), "docs", "tutorials", name+".txt")))(t)
-		kept += string(text)
-	}
+	kept := must.Get(os.ReadFile(filepath.Join(root(t), "docs", "tutorials", "demo.txt")))(t)
 	tables := regexp.MustCompile("(?s)```\n(setting .*?)```").FindAllStringSubmatch(pages(t)["README.md"], -1)
-	if len(tables) != 2 {
-		t.Errorf("%d tables; expected those of demo and quickstart", len(tables))
-	}
-	for _, table := range tables {
-		if !strings.Contains(kept, table[1]) {
-			t.Errorf("no kept output has the table\n%s", table[1])
-		}
+	if len(tables) != 1 || !strings.Contains(string(kept), tables[0][1]) {
+		t.Errorf("README.md has %d tables; expected one, that of docs/tutorials/demo.txt: %q", len(tables), tables)
 	}
 }
