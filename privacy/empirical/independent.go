@@ -119,11 +119,6 @@ func (c Curve) accuracy(s float64) float64 {
 	return high / s
 }
 
-// IndependentBound is [GaussianBound] if canaries do not hide each other ([IndependentPValue]).
-func IndependentBound(o Outcome, confidence float64) (mu float64, err error) {
-	return gaussianBound(o, confidence, independentCoins)
-}
-
 // IdealCorrect returns approximately the mean number of right guesses that the best auditor makes
 // about a mechanism with the curve if canaries do not hide each other. No audit with this number of
 // units and guesses can expect more.

@@ -1,7 +1,6 @@
 package empirical
 
 import (
-	"errors"
 	"fmt"
 	"math"
 )
@@ -78,19 +77,6 @@ const (
 	largestLevel = 1 - 1e-12
 	minLog       = -700.0
 )
-
-// GaussianBound returns the largest mu at which the outcome refutes the curve [GaussianCurve] with
-// a confidence within (0, 1), 0 if it refutes none.
-func GaussianBound(o Outcome, confidence float64) (mu float64, err error) {
-	return gaussianBound(o, confidence, anyCoins)
-}
-
-func gaussianBound(o Outcome, confidence float64, a analysis) (mu float64, err error) {
-	if err := errors.Join(o.Validate(), checkConfidence(confidence)); err != nil {
-		return 0, err
-	}
-	return greatest(func(mu float64) bool { return a.refutes(o, GaussianCurve(mu), 1-confidence) }), nil
-}
 
 // analysis bounds the number of right guesses under a curve.
 type analysis struct {
