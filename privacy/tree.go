@@ -88,11 +88,12 @@ func newTree(recipe Recipe) (*tree, error) {
 // squared returns the squared sensitivity for a user with these participations: for the worst
 // placement or, if that takes too long to find, for the worst placement on each level.
 func (t *tree) squared(p Participations) (squares float64, byLevel bool, err error) {
-	worst, err := rdp.Participation{Steps: t.recipe.Rounds, Times: p.Times, Separation: p.separation()}.SquaredSensitivity()
-	if !errors.Is(err, rdp.ErrTooManyPlacements) {
+	participation := correlated.Participation{Rounds: t.recipe.Rounds, Times: p.Times, Separation: p.separation()}
+	worst, err := correlated.Tree{}.WorstSquares(participation)
+	if !errors.Is(err, correlated.ErrTooManyPlacements) {
 		return float64(worst), false, err
 	}
-	squares, err = correlated.Tree{}.SquaredSensitivity(correlated.Participation{Rounds: t.recipe.Rounds, Times: p.Times, Separation: p.separation()})
+	squares, err = correlated.Tree{}.SquaredSensitivity(participation)
 	return squares, true, err
 }
 

@@ -30,3 +30,10 @@ func ExampleTree() {
 	fmt.Println(squared, err)
 	// Output: 7 <nil>
 }
+
+// A user who takes part in three rounds, at least 100 apart.
+func ExampleTree_WorstSquares() {
+	squared, err := correlated.Tree{}.WorstSquares(correlated.Participation{Rounds: 1024, Separation: 100, Times: 3})
+	fmt.Println(squared, err)
+	// Output: 53 <nil>
+}

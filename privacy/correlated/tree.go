@@ -1,6 +1,10 @@
 package correlated
 
-import "math/bits"
+import (
+	"errors"
+	"math"
+	"math/bits"
+)
 
 // Tree is binary tree aggregation without restarts (Kairouz et al. 2021). The rounds are the leaves
 // of a tree. Every node whose leaves are complete has its own noise; the noise on a sum over the
@@ -14,8 +18,7 @@ var _ Strategy = Tree{}
 func (Tree) Validate() error { return nil }
 
 // SquaredSensitivity implements Strategy. It uses the worst placement for each level separately: an
-// upper bound, exact for one participation. The exact value, rdp.Participation.SquaredSensitivity,
-// takes far longer to compute.
+// upper bound, exact for one participation. The exact value, WorstSquares, takes far longer to compute.
 func (Tree) SquaredSensitivity(p Participation) (float64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err
@@ -89,4 +92,101 @@ func (Tree) Noise(round int, buffers [][]float32, independent Independent) ([]fl
 		node[i] = float64(kept[i]) - before[i]
 	}
 	return node, append(buffers, kept), nil
+}
+
+// WorstSquares returns the exact squared sensitivity (Kairouz et al. 2021, Theorem 4.1 and appendix
+// D): the largest squared L2 norm, in clip norms, of one user's contribution to all nodes together. A
+// node above n updates of the user gets n clip norms, and the square of each counts. With one
+// participation it is the number of nodes on the path from a leaf to the root. If the search would
+// take too long, the error is ErrTooManyPlacements.
+func (Tree) WorstSquares(p Participation) (int, error) {
+	if err := p.Validate(); err != nil {
+		return 0, err
+	}
+	worst := worstTree{separation: p.Separation - 1, known: map[subtree]int{}, left: maxPlacements}
+	largest := 0
+	for n := 1; n <= p.times(); n++ {
+		if largest = max(largest, worst.squares(subtree{size: p.Rounds, times: n, reach: p.Separation - 1})); worst.left <= 0 {
+			return 0, ErrTooManyPlacements
+		}
+	}
+	return largest, nil
+}
+
+// ErrTooManyPlacements means that a user's updates have too many possible placements in a tree to
+// find the worst.
+var ErrTooManyPlacements = errors.New("too many placements of a user's updates in the tree")
+
+// Limits of the search: about a second and 100 MB.
+const (
+	maxPlacements = 1 << 24
+	maxSubtrees   = 1 << 20
+)
+
+// subtree is a run of leaves with a number of participations of the user.
+type subtree struct {
+	size, times int
+	start       int // leaves at the beginning that are not the user's
+	// reach is the least distance from the end of the run to the user's next update: with a reach
+	// of separation, the last leaf may be the user's.
+	reach int
+}
+
+// worstTree finds the worst places of a user's updates by dynamic programming
+// over the subtrees and the free leaves around them.
+type worstTree struct {
+	separation int // leaves between two updates of the user
+	known      map[subtree]int
+	left       int // remaining divisions of participations to try
+}
+
+// impossible is the value of a subtree that has no room for its participations.
+const impossible = math.MinInt / 4
+
+// squares is the largest sum of squares over the complete nodes of the subtree.
+func (w *worstTree) squares(t subtree) int {
+	switch complete := t.size&(t.size-1) == 0; {
+	case t.times == 0:
+		return 0
+	case t.start+(w.separation+1)*t.times > t.size+t.reach:
+		return impossible
+	case t.times == 1 && complete:
+		return bits.Len(uint(t.size)) // at any position
+	}
+	if value, ok := w.known[t]; ok {
+		return value
+	}
+	value := w.split(t)
+	if w.known[t] = value; len(w.known) > maxSubtrees {
+		w.left = 0
+	}
+	return value
+}
+
+// split tries all ways to divide the participations between the largest complete subtree that is
+// smaller than the run and the remaining leaves.
+func (w *worstTree) split(t subtree) int {
+	left := 1 << (bits.Len(uint(t.size-1)) - 1)
+	right := t.size - left
+	best := max(
+		w.squares(subtree{left, t.times, t.start, min(w.separation, t.reach+right)}),
+		w.squares(subtree{right, t.times, max(0, t.start-left), t.reach}),
+	)
+	for onRight := 1; onRight < t.times; onRight++ {
+		for free := 0; free <= min(w.separation, right-1) && w.left > 0; free++ {
+			w.left--
+			before := w.squares(subtree{left, t.times - onRight, t.start, free})
+			if before < 0 {
+				continue // less room does not fit either
+			}
+			best = max(best, before+w.squares(subtree{right, onRight, free, t.reach}))
+		}
+	}
+	if best < 0 {
+		return impossible
+	}
+	if left == right { // the node above all leaves is complete
+		best += t.times * t.times
+	}
+	return best
 }

@@ -55,10 +55,3 @@ func ExampleSum() {
 	fmt.Printf("%.3f\n", epsilon)
 	// Output: 2.484
 }
-
-// A user who takes part in three updates, at least 100 apart.
-func ExampleParticipation_SquaredSensitivity() {
-	squared, err := rdp.Participation{Steps: 1024, Times: 3, Separation: 100}.SquaredSensitivity()
-	fmt.Println(squared, err)
-	// Output: 53 <nil>
-}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/internal/must"
+	"coalmine/privacy/correlated"
 	"coalmine/privacy/rdp"
 )
 
@@ -14,17 +15,17 @@ import (
 func TestTreeSensitivityMatchesPublishedValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		p    rdp.Participation
+		p    correlated.Participation
 		want int
 	}{
-		{rdp.Participation{Times: 1, Separation: 8, Steps: 8}, 4},
-		{rdp.Participation{Times: 3, Separation: 4, Steps: 9}, 11},
-		{rdp.Participation{Times: 3, Separation: 3, Steps: 7}, 9},
-		{rdp.Participation{Times: 8, Separation: 3, Steps: 24}, 88},
-		{rdp.Participation{Times: 8, Separation: 1, Steps: 8}, 120},
-		{rdp.Participation{Times: 200, Separation: 1, Steps: 8}, 120},
+		{correlated.Participation{Rounds: 8, Separation: 8, Times: 1}, 4},
+		{correlated.Participation{Rounds: 9, Separation: 4, Times: 3}, 11},
+		{correlated.Participation{Rounds: 7, Separation: 3, Times: 3}, 9},
+		{correlated.Participation{Rounds: 24, Separation: 3, Times: 8}, 88},
+		{correlated.Participation{Rounds: 8, Separation: 1, Times: 8}, 120},
+		{correlated.Participation{Rounds: 8, Separation: 1, Times: 200}, 120},
 	} {
-		if got, err := c.p.SquaredSensitivity(); err != nil || got != c.want {
+		if got, err := (correlated.Tree{}).WorstSquares(c.p); err != nil || got != c.want {
 			t.Errorf("%+v: squared sensitivity %d (%v), published %d", c.p, got, err, c.want)
 		}
 	}
@@ -50,31 +51,31 @@ func squaresOf(leaves []bool) int {
 func TestTreeSensitivityEqualsBruteForce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := rdp.Participation{
-			Steps: rapid.IntRange(1, 14).Draw(t, "steps"), Times: rapid.IntRange(1, 6).Draw(t, "times"),
+		p := correlated.Participation{
+			Rounds: rapid.IntRange(1, 14).Draw(t, "steps"), Times: rapid.IntRange(1, 6).Draw(t, "times"),
 			Separation: rapid.IntRange(1, 7).Draw(t, "separation"),
 		}
 		want := 0
-		leaves := make([]bool, p.Steps)
+		leaves := make([]bool, p.Rounds)
 		var place func(from, left int)
 		place = func(from, left int) {
 			want = max(want, squaresOf(leaves))
-			for i := from; i < p.Steps && left > 0; i++ {
+			for i := from; i < p.Rounds && left > 0; i++ {
 				leaves[i] = true
 				place(i+p.Separation, left-1)
 				leaves[i] = false
 			}
 		}
 		place(0, p.Times)
-		if got, err := p.SquaredSensitivity(); err != nil || got != want {
+		if got, err := (correlated.Tree{}).WorstSquares(p); err != nil || got != want {
 			t.Errorf("%+v: squared sensitivity %d (%v), by all placements %d", p, got, err, want)
 		}
 	})
 }
 
 // tree is the curve of tree aggregation with a noise of sigma clip norms on each node.
-func tree(p rdp.Participation, sigma float64) (rdp.Curve, error) {
-	squared, err := p.SquaredSensitivity()
+func tree(p correlated.Participation, sigma float64) (rdp.Curve, error) {
+	squared, err := correlated.Tree{}.WorstSquares(p)
 	if err != nil {
 		return rdp.Curve{}, err
 	}
@@ -85,8 +86,8 @@ func tree(p rdp.Participation, sigma float64) (rdp.Curve, error) {
 // over 2,000 steps, at most 6 participations with 313 steps between them.
 func TestTreeAggregationMatchesTheSpanishModel(t *testing.T) {
 	t.Parallel()
-	p := rdp.Participation{Steps: 2000, Times: 6, Separation: 314}
-	squared := must.Get(p.SquaredSensitivity())(t)
+	p := correlated.Participation{Rounds: 2000, Times: 6, Separation: 314}
+	squared := must.Get(correlated.Tree{}.WorstSquares(p))(t)
 	if rho := float64(squared) / (2 * 7 * 7); math.Abs(rho-0.81) > 0.005 {
 		t.Errorf("zero-concentrated %v, published 0.81", rho)
 	}
