@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 )
@@ -47,27 +49,17 @@ const (
 	FixedSizeForPoisson Bug = "Poisson is claimed, cohorts have a fixed size"
 )
 
-// Bugs lists all bugs.
-func Bugs() []Bug {
-	return []Bug{
-		NoiseMissing, NoiseDivided, NoiseBeforeClip, ClipPerTensor, ClipAfterMean, MeanLoss, ShuffledForPoisson, LastBatchSmaller,
-		DataDependentMean, SameSeed, SharedNoise, AccumulationOnce, BatchNorm, MomentumBefore, EmbeddingUnclipped, TwoChunks,
-		EvaluationLeaks, NoiseOfRank, EmbeddingWithout, SeedOfEpoch, DataDependentNoise, DivisorOfCohort, SameCohort, FixedSizeForPoisson,
-	}
-}
-
 // Sizes of the model and of the evaluation data.
 const (
 	tokens, width, classes = 12, 6, 3
 	embedding, weights     = tokens * width, width * classes
 	parameters             = embedding + weights + classes
-	evaluation             = 5 // members after those that train
 	shrink                 = 1.0 / 1024
 )
 
 // Evaluated is the number of members after the population that an EvaluationLeaks program
 // evaluates.
-const Evaluated = evaluation
+const Evaluated = 5
 
 // Program is a training. It is a replay.Step.
 type Program struct {
@@ -90,7 +82,7 @@ type record struct{ token, class int }
 // New returns a program of some members with 1 to 6 records each.
 func New(p Program) *Program {
 	rng := rand.New(rand.NewPCG(p.Seed, 1))
-	for range p.Population + evaluation {
+	for range p.Population + Evaluated {
 		var records []record
 		for range 1 + rng.IntN(6) {
 			records = append(records, record{rng.IntN(tokens), rng.IntN(classes)})
@@ -215,7 +207,7 @@ func (s *step) release(noise bool) []float32 {
 	noises := s.noise(noise)
 	sum := s.sum(s.cohort, noises)
 	if s.Bug == MomentumBefore {
-		axpy(0.9, s.sum(s.before, nil), sum)
+		floats.AddScaled(sum, 0.9, s.sum(s.before, nil))
 	}
 	scale := 1.0
 	switch present := len(s.present(s.cohort)); s.Bug {
@@ -299,7 +291,7 @@ func (s *step) sum(cohort []int, noise []float64) []float64 {
 			case EmbeddingUnclipped:
 				clip(g[embedding:], s.clip)
 			case NoiseBeforeClip:
-				axpy(1, noise, g)
+				floats.AddScaled(g, 1, noise)
 				clip(g, s.clip)
 			case AccumulationOnce:
 				if i >= len(present)/2 {
@@ -310,17 +302,17 @@ func (s *step) sum(cohort []int, noise []float64) []float64 {
 				clip(g, s.clip)
 			}
 			if s.Bug != MeanLoss {
-				axpy(1, g, sum)
+				floats.AddScaled(sum, 1, g)
 			}
 		}
 		if s.Bug == MeanLoss {
 			if i%4 == 0 {
 				batch = make([]float64, parameters)
 			}
-			axpy(0.25, g, batch)
+			floats.AddScaled(batch, 0.25, g)
 			if i%4 == 3 || i == len(present)-1 {
 				clip(batch, s.clip)
-				axpy(4, batch, sum)
+				floats.AddScaled(sum, 4, batch)
 			}
 		}
 	}
@@ -388,7 +380,7 @@ func (s *step) normalized(x []float64, batch []int) ([]float64, float64) {
 	mean, square, n := make([]float64, width), 0.0, 0.0
 	for _, m := range batch {
 		for _, r := range s.members[m] {
-			axpy(1, s.params[r.token*width:(r.token+1)*width], mean)
+			floats.AddScaled(mean, 1, s.params[r.token*width:(r.token+1)*width])
 			n++
 		}
 	}
@@ -398,13 +390,13 @@ func (s *step) normalized(x []float64, batch []int) ([]float64, float64) {
 	for _, m := range batch {
 		for _, r := range s.members[m] {
 			d := slices.Clone(s.params[r.token*width : (r.token+1)*width])
-			axpy(-1, mean, d)
+			floats.AddScaled(d, -1, mean)
 			square += length(d) * length(d)
 		}
 	}
 	scale := 1 / math.Sqrt(square/n/width+1e-3)
 	d := slices.Clone(x)
-	axpy(-1, mean, d)
+	floats.AddScaled(d, -1, mean)
 	for k := range d {
 		d[k] *= scale
 	}
@@ -439,11 +431,5 @@ func clip(x []float64, most float64) {
 	scale := privacy.ClipScale(length(x), most)
 	for i := range x {
 		x[i] *= scale
-	}
-}
-
-func axpy(a float64, x, y []float64) {
-	for i := range x {
-		y[i] += a * x[i]
 	}
 }
