@@ -193,33 +193,27 @@ func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 // readCountermeasures reads the round that early stopping chose or at which a target was reached,
 // the selection, and the removals of the data's filters, if the cell has them.
 func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
-	for _, in := range t.Inputs {
-		switch in.Name {
-		case StoppingInput:
-			r.Stopping = new(training.Stopping)
-			if err := t.InputMetrics(ctx, StoppingInput, r.Stopping); err != nil {
-				return err
-			}
-		case PursuitInput:
-			if err := t.InputJSON(ctx, PursuitInput, training.PursuitBlob, &r.StopAt); err != nil {
-				return err
-			}
-		case SelectionInput:
-			if err := t.InputJSON(ctx, SelectionInput, selection.SelectionBlob, &r.Selection); err != nil {
-				return err
-			}
-		case DevicesInput:
-			if err := t.InputJSON(ctx, DevicesInput, devices.WorldBlob, &r.Devices); err != nil {
-				return err
-			}
-		case SanitizedInput:
-			if err := t.InputJSON(ctx, SanitizedInput, filters.SanitizedBlob, &r.Sanitized); err != nil {
-				return err
-			}
-		case DisagreementInput:
-			if err := t.InputJSON(ctx, DisagreementInput, filters.DisagreementBlob, &r.Disagreement); err != nil {
-				return err
-			}
+	if t.Has(StoppingInput) {
+		r.Stopping = new(training.Stopping)
+		if err := t.InputMetrics(ctx, StoppingInput, r.Stopping); err != nil {
+			return err
+		}
+	}
+	for _, output := range []struct {
+		input, blob string
+		into        any
+	}{
+		{PursuitInput, training.PursuitBlob, &r.StopAt},
+		{SelectionInput, selection.SelectionBlob, &r.Selection},
+		{DevicesInput, devices.WorldBlob, &r.Devices},
+		{SanitizedInput, filters.SanitizedBlob, &r.Sanitized},
+		{DisagreementInput, filters.DisagreementBlob, &r.Disagreement},
+	} {
+		if !t.Has(output.input) {
+			continue
+		}
+		if err := t.InputJSON(ctx, output.input, output.blob, output.into); err != nil {
+			return err
 		}
 	}
 	return nil
