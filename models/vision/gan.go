@@ -66,9 +66,7 @@ func newGAN(config models.Config, sizes ganSizes) *GAN {
 	return g
 }
 
-// Init draws each kernel, tensor after tensor, one number from rng per element: uniform in
-// ±sqrt(6/(in+out)), where a convolution multiplies in and out by the 16 positions of a filter.
-// Variances are one, biases, betas and means zero.
+// Init implements models.Network: see initialize.
 func (g *GAN) Init(rng *rand.Rand) []float32 { return initialize(&g.Layout, rng) }
 
 // ScoringFLOPs implements models.Network: of the discriminator, for one image.

@@ -86,16 +86,12 @@ type HeatMap struct {
 	Values [][]float64
 }
 
-// Attack is the result of one attack: a row of tables. Measures that do not apply are nil.
+// Attack is the result of one attack, by its display name: a row of tables. Measures that do not apply are nil.
 type Attack struct {
-	// Attack is the display name. Of names the items that are ranked.
-	Attack string `parquet:"attack" doc:"attack"`
-	Of     string `parquet:"of" doc:"items that the attack ranks"`
-	// Users are averaged over, or are in the ranking; Items are ranked.
-	Users *int64 `parquet:"users" doc:"users that the numbers are means over, or whose items are ranked"`
-	Items *int64 `parquet:"items" doc:"ranked items"`
-	// AP is the average precision, in [0, 1], Chance the average precision of random scores, Factor AP /
-	// Chance. Share is the relevant share of the items: the chance of Orekondy et al. 2018.
+	Attack     string   `parquet:"attack" doc:"attack"`
+	Of         string   `parquet:"of" doc:"items that the attack ranks"`
+	Users      *int64   `parquet:"users" doc:"users that the numbers are means over, or whose items are ranked"`
+	Items      *int64   `parquet:"items" doc:"ranked items"`
 	AP         float64  `parquet:"ap" doc:"average precision of the attack, from 0 to 1"`
 	APLow      *float64 `parquet:"ap_low" doc:"lower end of the interval of ap"`
 	APHigh     *float64 `parquet:"ap_high" doc:"upper end of the interval of ap"`
@@ -108,36 +104,30 @@ type Attack struct {
 	Top1Chance *float64 `parquet:"top1_chance" doc:"top1 by chance"`
 	Top5       *float64 `parquet:"top5" doc:"share of items whose user is among the five highest scores"`
 	Top5Chance *float64 `parquet:"top5_chance" doc:"top5 by chance"`
-	// AUC is the area under the receiver operating characteristic.
-	AUC *float64 `parquet:"auc" doc:"area under the receiver operating characteristic (AUC), 0.5 by chance"`
-	P   *float64 `parquet:"p" doc:"p-value of ap if devices had random owners"`
+	AUC        *float64 `parquet:"auc" doc:"area under the receiver operating characteristic (AUC), 0.5 by chance"`
+	P          *float64 `parquet:"p" doc:"p-value of ap if devices had random owners"`
 	// NetworksAP and NetworksSD are the mean and the standard deviation of AP over networks with other initial
 	// values. The interval of AP is over users and does not cover this variation.
 	NetworksAP *float64 `parquet:"networks_ap" doc:"mean of ap over networks with other initial values"`
 	NetworksSD *float64 `parquet:"networks_sd" doc:"standard deviation of ap over networks with other initial values"`
 }
 
-// MemberAttack is the result of a membership attack on users, or of the baseline without a model: a row of
-// tables. Intervals are at Confidence, over users. Numbers are nil if not estimable.
+// MemberAttack is the result of a membership attack on users, or of the baseline without a model, by its display
+// name: a row of tables. Intervals are at Confidence, over users. Numbers are nil if not estimable.
 type MemberAttack struct {
-	// Attack is the display name. Of names the users to distinguish from held-out ones: "members" or "users
-	// with canaries".
-	Attack string `parquet:"attack" doc:"attack"`
-	Of     string `parquet:"of" doc:"users who are compared with held-out users: members, or users with canaries"`
-	Users  int64  `parquet:"users" doc:"users who are compared with held-out ones"`
-	// AUC is the area under the receiver operating characteristic, in [0, 1]. P is its p-value by Mann and Whitney.
-	AUC     float64 `parquet:"auc" doc:"area under the receiver operating characteristic (AUC), 0.5 by chance"`
-	AUCLow  float64 `parquet:"auc_low" doc:"lower end of the 95% interval of auc over users"`
-	AUCHigh float64 `parquet:"auc_high" doc:"upper end of the 95% interval of auc over users"`
-	P       float64 `parquet:"p" doc:"p-value of auc by the test of Mann and Whitney"`
-	// TPR1 and TPR01 are the true-positive rates at 1% and 0.1% false positives, in [0, 1].
-	TPR1      *float64 `parquet:"tpr_1" doc:"true positive rate at a false positive rate of 1%"`
-	TPR1Low   *float64 `parquet:"tpr_1_low" doc:"lower end of the 95% interval of tpr_1"`
-	TPR1High  *float64 `parquet:"tpr_1_high" doc:"upper end of the 95% interval of tpr_1"`
-	TPR01     *float64 `parquet:"tpr_01" doc:"true positive rate at a false positive rate of 0.1%"`
-	TPR01Low  *float64 `parquet:"tpr_01_low" doc:"lower end of the 95% interval of tpr_01"`
-	TPR01High *float64 `parquet:"tpr_01_high" doc:"upper end of the 95% interval of tpr_01"`
-	// BlindAUC is the AUC of the baseline on the same users. OverBlind is AUC - BlindAUC.
+	Attack        string   `parquet:"attack" doc:"attack"`
+	Of            string   `parquet:"of" doc:"users who are compared with held-out users: members, or users with canaries"`
+	Users         int64    `parquet:"users" doc:"users who are compared with held-out ones"`
+	AUC           float64  `parquet:"auc" doc:"area under the receiver operating characteristic (AUC), 0.5 by chance"`
+	AUCLow        float64  `parquet:"auc_low" doc:"lower end of the 95% interval of auc over users"`
+	AUCHigh       float64  `parquet:"auc_high" doc:"upper end of the 95% interval of auc over users"`
+	P             float64  `parquet:"p" doc:"p-value of auc by the test of Mann and Whitney"`
+	TPR1          *float64 `parquet:"tpr_1" doc:"true positive rate at a false positive rate of 1%"`
+	TPR1Low       *float64 `parquet:"tpr_1_low" doc:"lower end of the 95% interval of tpr_1"`
+	TPR1High      *float64 `parquet:"tpr_1_high" doc:"upper end of the 95% interval of tpr_1"`
+	TPR01         *float64 `parquet:"tpr_01" doc:"true positive rate at a false positive rate of 0.1%"`
+	TPR01Low      *float64 `parquet:"tpr_01_low" doc:"lower end of the 95% interval of tpr_01"`
+	TPR01High     *float64 `parquet:"tpr_01_high" doc:"upper end of the 95% interval of tpr_01"`
 	BlindAUC      *float64 `parquet:"blind_auc" doc:"AUC of a classifier that sees the texts of the same users and no model"`
 	OverBlind     *float64 `parquet:"over_blind" doc:"auc less blind_auc"`
 	OverBlindLow  *float64 `parquet:"over_blind_low" doc:"lower end of the 95% interval of over_blind"`
@@ -146,8 +136,7 @@ type MemberAttack struct {
 
 // AttackedUser is the result of an attack for one user: a row of tables.
 type AttackedUser struct {
-	Attack string `parquet:"attack" doc:"attack"`
-	// User is the number of the user in the data.
+	Attack string  `parquet:"attack" doc:"attack"`
 	User   int64   `parquet:"user" doc:"number of the user in the data"`
 	AP     float64 `parquet:"ap" doc:"average precision of the attack for the user"`
 	Chance float64 `parquet:"chance" doc:"average precision by chance for the user"`

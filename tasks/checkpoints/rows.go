@@ -16,16 +16,12 @@ import (
 
 // Row holds the metrics of one step of a training chain.
 type Row struct {
-	// Round is the round of federated averaging, or the last SGD step taken.
-	Round   int64 `json:"round" parquet:"round" doc:"round of federated training, or the last step of a task of central training"`
-	Clients int64 `json:"clients,omitempty" parquet:"clients" doc:"clients of the cohort; 0 in central training"`
-	// Examples and Tokens count the training data, once per local epoch.
-	Examples   int64   `json:"examples" parquet:"examples" doc:"examples trained, once for each local epoch"`
-	Tokens     int64   `json:"tokens" parquet:"tokens" doc:"tokens trained, once for each local epoch"`
-	Loss       float64 `json:"loss" parquet:"loss" doc:"mean training loss before each step, in nats per token"`
-	UpdateNorm float64 `json:"update_norm" parquet:"update_norm" doc:"L2 norm of the change of the model"`
-	// ClientNorm is the mean L2 norm of the clients' updates before clipping; for DP-SGD, of the
-	// records' gradients, like Clipped and Norms.
+	Round          int64   `json:"round" parquet:"round" doc:"round of federated training, or the last step of a task of central training"`
+	Clients        int64   `json:"clients,omitempty" parquet:"clients" doc:"clients of the cohort; 0 in central training"`
+	Examples       int64   `json:"examples" parquet:"examples" doc:"examples trained, once for each local epoch"`
+	Tokens         int64   `json:"tokens" parquet:"tokens" doc:"tokens trained, once for each local epoch"`
+	Loss           float64 `json:"loss" parquet:"loss" doc:"mean training loss before each step, in nats per token"`
+	UpdateNorm     float64 `json:"update_norm" parquet:"update_norm" doc:"L2 norm of the change of the model"`
 	ClientNorm     float64 `json:"client_norm,omitempty" parquet:"client_norm" doc:"mean L2 norm of the clients' updates before clipping, with DP-SGD of the records' gradients"`
 	Clipped        float64 `json:"clipped,omitempty" parquet:"clipped" doc:"share of clients whose update was clipped, with DP-SGD of records whose gradient was"`
 	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation" doc:"standard deviation of the noise on the mean update"`
@@ -60,10 +56,8 @@ type Spending struct {
 	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional" doc:"epsilon spent up to the round by the papers' convention: noise relative to the clip norm"`
 	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional" doc:"epsilon spent up to the round, as Rényi divergences prove it"`
 	EpsilonInfinite bool    `json:"epsilon_infinite,omitempty" parquet:"epsilon_infinite,optional" doc:"whether the epsilon spent up to the round is infinite"`
-	// Stopped reports that the training had ended before the round, or that the privacy budget did
-	// not allow it: the model is unchanged.
-	Stopped bool    `json:"stopped,omitempty" parquet:"stopped,optional" doc:"whether the training had ended, so that the round changed nothing"`
-	Clip    float64 `json:"clip,omitempty" parquet:"clip,optional" doc:"clip norm of the round; 0 without clipping"`
+	Stopped         bool    `json:"stopped,omitempty" parquet:"stopped,optional" doc:"whether the training had ended, so that the round changed nothing"`
+	Clip            float64 `json:"clip,omitempty" parquet:"clip,optional" doc:"clip norm of the round; 0 without clipping"`
 }
 
 // Norms are quantiles of the L2 norms of a round's clients' updates, before clipping: for each the

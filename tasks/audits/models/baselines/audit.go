@@ -78,11 +78,9 @@ type Outcome struct {
 // Utility has the numbers that a model's utility would have.
 type Utility struct {
 	// RecallAt1, the accuracy, and RecallAt5 are shares of words or of classes.
-	RecallAt1 *float64 `json:"recall_at_1,omitempty" doc:"accuracy: share of words or labels"`
-	RecallAt5 *float64 `json:"recall_at_5,omitempty" doc:"top-5 accuracy"`
-	// MeanAbsoluteError is the error of scores, in points of their scale.
-	MeanAbsoluteError *float64 `json:"mean_absolute_error,omitempty" doc:"mean absolute error of scores"`
-	// MeanAveragePrecision is the precision of tags, in (0, 1].
+	RecallAt1            *float64 `json:"recall_at_1,omitempty" doc:"accuracy: share of words or labels"`
+	RecallAt5            *float64 `json:"recall_at_5,omitempty" doc:"top-5 accuracy"`
+	MeanAbsoluteError    *float64 `json:"mean_absolute_error,omitempty" doc:"mean absolute error of scores"`
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty" doc:"mean average precision of tags"`
 }
 

@@ -107,9 +107,8 @@ var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 // Outcome describes the generated images of a model.
 type Outcome struct {
 	// Images is the number of generated images, compared with Real ones of the test part.
-	Images int `json:"images" doc:"generated images"`
-	Real   int `json:"real"`
-	// Intensity is the mean value of the generated images, RealIntensity of the real ones, 0 to 255.
+	Images        int     `json:"images" doc:"generated images"`
+	Real          int     `json:"real"`
 	Intensity     float64 `json:"intensity" doc:"mean value of generated images, 0 to 255"`
 	RealIntensity float64 `json:"real_intensity" doc:"mean value of real images, 0 to 255"`
 	// Inverted is the share of generated images nearer in mean intensity to inverted real images than to real
