@@ -19,8 +19,10 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 )
 
 // bench is a model and chunks with sums made by hand.
@@ -375,5 +377,111 @@ func TestTheServersScheduleRunsOverTheRounds(t *testing.T) {
 		if want := float64(b.model.Params[i]) + float64(x[i])/4; math.Abs(float64(got)-want) > 1e-6 {
 			t.Fatalf("parameter %d is %v, want %v: the first of 4 rounds of warm-up takes a quarter of the mean update", i, got, want)
 		}
+	}
+}
+
+func TestWithoutNoiseTheAccountIsThatOfNoise(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	claimed, silent := private(), private()
+	broken := private()
+	broken.Control = privacy.NoNoise
+	silent.NoiseMultiplier, silent.Guarantee = 0, nil
+	sum := b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 10, Weight: 10, Tokens: 1})
+	got, noised, plain := b.server(broken, 1, b.origin, sum), b.server(claimed, 1, b.origin, sum), b.server(silent, 1, b.origin, sum)
+	if !slices.Equal(b.read(got).Params, b.read(plain).Params) || slices.Equal(b.read(got).Params, b.read(noised).Params) {
+		t.Error("the model has noise where none was to be added")
+	}
+	if row, want := b.row(got), b.row(noised); row.EpsilonProved != want.EpsilonProved || row.EpsilonProved == 0 || row.NoiseDeviation != want.NoiseDeviation {
+		t.Errorf("the row claims %+v, with noise %+v", row.Spending, want.Spending)
+	}
+}
+
+// validation is the node with a validation part, of words that the model has.
+func (b *bench) validation() *taskstest.Node {
+	var text strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&text, `{"user":"u","text":"w%d w%d w1 w1 w1"}`+"\n", i%20, i*i%30)
+	}
+	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(text.String()))}})
+	return b.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 20, ValidationFraction: 0.3}, taskstest.In(datasets.CorpusInput, corpus))
+}
+
+func TestRoundsAfterTheTargetChangeNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.extra = []tasks.Input{{Name: training.ValidationInput, Key: b.validation().Key}}
+	p := plain(2)
+	p.Optimizer, p.LearningRate = optimizers.Config{Kind: optimizers.Momentum, Momentum: 0.5}, 0.01
+	p.StopAt = &training.Target{RecallAt1: 1e-9, Every: 2} // regardless of the second measurement
+	metrics := training.ChunkMetrics{Clients: 2, Weight: 2, Tokens: 1}
+	nodes := []*taskstest.Node{b.origin}
+	for round := 1; round <= 4; round++ {
+		nodes = append(nodes, b.server(p, round, nodes[round-1], b.chunk(fmt.Sprint(round), b.random(uint64(round)), metrics)))
+	}
+	models := map[int][]byte{}
+	for round, n := range nodes {
+		models[round] = n.Blob(tasks.ModelBlob)
+	}
+	var state training.TargetProgress
+	must.Do(t, json.Unmarshal(nodes[4].Blob(training.PursuitBlob), &state))
+	if !state.Reached || state.MeasuredAt != 2 || state.RecallAt1 < p.StopAt.RecallAt1 {
+		t.Fatalf("%+v, want the target reached in round 2", state)
+	}
+	if bytes.Equal(models[1], models[2]) || !bytes.Equal(models[2], models[3]) || !bytes.Equal(models[2], models[4]) {
+		t.Error("the models do not end with that of round 2")
+	}
+	if second, third := b.row(nodes[2]), b.row(nodes[3]); second.Stopped || second.ValidationLoss == 0 || !third.Stopped || third.Clients != 0 {
+		t.Errorf("rows %+v and %+v", second, third)
+	}
+}
+
+// recordedChunk is a chunk of one device that has recorded its update.
+func (b *bench) recordedChunk(name string, record *updates.Recording, round, device int) *taskstest.Node {
+	b.t.Helper()
+	x := b.random(uint64(device))
+	r := must.Get(record.NewRecorder(b.model.Network, 1, 1))(b.t)
+	r.Add(round, device, x)
+	n := b.chunk(name, x, training.ChunkMetrics{Clients: 1, Weight: 1, Tokens: 1})
+	n.Blobs[updates.ShardBlob(0)] = r.Bytes()
+	return n
+}
+
+func TestTheUpdatesOfARecordedRoundStandBesideItsCheckpoint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	record := &updates.Recording{Every: 1, Layers: []string{"cell.bias", "embedding"}}
+	x, y := b.recordedChunk("x", record, 1, 4), b.recordedChunk("y", record, 1, 9)
+	p := plain(2)
+	without := b.server(p, 1, b.origin, x, y)
+	p.Record = record
+	n := b.server(p, 1, b.origin, x, y)
+	if !bytes.Equal(n.Blob(tasks.ModelBlob), without.Blob(tasks.ModelBlob)) {
+		t.Error("the model changes with recording")
+	}
+	for j, chunk := range []*taskstest.Node{x, y} {
+		if !bytes.Equal(n.Blob(updates.ShardBlob(j)), chunk.Blob(updates.ShardBlob(0))) {
+			t.Errorf("shard %d is not that of chunk %d", j, j)
+		}
+	}
+	p.Record = &updates.Recording{Every: 2, Layers: record.Layers}
+	if other := b.server(p, 1, b.origin, x, y); len(other.Blobs) != len(without.Blobs) {
+		t.Errorf("a round that is not recorded has the blobs %v", other.Names())
+	}
+}
+
+func TestARoundBeyondTheBudgetRecordsNoUpdates(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := private()
+	p.Record = &updates.Recording{Every: 1, Layers: []string{"cell.bias"}}
+	p.Guarantee.Budget = &privacy.Budget{Epsilon: 1e-9, Delta: 1e-5}
+	n := b.server(p, 1, b.origin, b.recordedChunk("x", p.Record, 1, 4))
+	if !b.row(n).Stopped {
+		t.Fatal("the round was not stopped")
+	}
+	s, err := updates.Decode(n.Blob(updates.ShardBlob(0)))
+	if err != nil || s.Len() != 0 || s.Layout.Values() == 0 {
+		t.Errorf("a shard of %d updates of %d values (%v), want none of some", s.Len(), s.Layout.Values(), err)
 	}
 }

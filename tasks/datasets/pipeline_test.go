@@ -382,3 +382,46 @@ func TestFactsDoNotDependOnHowManyRecipesThereAre(t *testing.T) {
 		}
 	}
 }
+
+func TestVocabularyOrdersByFrequencyThenWord(t *testing.T) {
+	t.Parallel()
+	words := []string{"pear", "fig", "apple", "never", "plum"}
+	got := mostFrequent(words, []int64{2, 5, 2, 0, 1}, 4)
+	if want := []uint32{1, 2, 0, 4}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestTheAdviceWhereAPartHasNothingToPredictFitsTheCause(t *testing.T) {
+	t.Parallel()
+	if err := population.NothingToPredict(population.Test, false); !strings.Contains(err.Error(), "raise data.test.fraction, or name a split with examples by data.test.split") {
+		t.Errorf("an empty part: %v", err)
+	}
+	if err := population.NothingToPredict(population.Validation, true); strings.Contains(err.Error(), "fraction") || !strings.Contains(err.Error(), "the validation part has words, but none of them is in the vocabulary: raise data.vocabulary.size") {
+		t.Errorf("a part of unknown words: %v", err)
+	}
+}
+
+func TestUsersThatDifferInSpacesOrUnicodeFormAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		names []string
+		want  SimilarUsers
+	}{
+		{nil, SimilarUsers{}},
+		{[]string{"ann", "Ann", "an n", " ", "caf\u00e9"}, SimilarUsers{}},
+		{[]string{"ann", " bob", "cid"}, SimilarUsers{}},
+		{[]string{"u1", "u2", " u1 ", "u1\t"}, SimilarUsers{2, " u1 ", "u1"}},
+		{[]string{" u1", "u1 "}, SimilarUsers{1, "u1 ", " u1"}},
+		{[]string{"cafe\u0301", "x", "caf\u00e9"}, SimilarUsers{1, "caf\u00e9", "cafe\u0301"}},
+	} {
+		if got := similarUsers(c.names); got != c.want {
+			t.Errorf("%q: got %+v, want %+v", c.names, got, c.want)
+		}
+	}
+	src := fileOf("posts.jsonl", jsonLines([]line{{"ann", "one two"}, {"ann ", "one two"}}))
+	facts := must.Get(Survey(t.Context(), []source.File{src}, source.Limits{}, []Recipe{{Reading: source.Reading{Level: text.ByteLevel}}}))(t)
+	if want := (SimilarUsers{1, "ann ", "ann"}); facts[0].Similar != want {
+		t.Errorf("the survey found %+v", facts[0].Similar)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"coalmine/internal/kernels"
 	"coalmine/internal/lists"
 	"coalmine/internal/must"
+	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -350,5 +352,80 @@ func TestRanksKnowOfTiesAndMargins(t *testing.T) {
 	rank, interval := tally.rank(len(costs))
 	if rank.Rank != 1+4 || interval != (Interval{1 + 2, 1 + 6}) {
 		t.Errorf("rank %d in %+v, want 5 in 3 to 7", rank.Rank, interval)
+	}
+}
+
+// BenchmarkRankByATransformer counts, exactly and on all processors (-cpu), the references among a million of four
+// words after a prefix of one that are at most as surprising as a canary: one of rare words, which
+// requires a walk of all branches, one of common words, and one of words that the model expects. The model has 4
+// blocks of width 256, initial weights, and the frequencies of Zipf's law in its output biases.
+func BenchmarkRankByATransformer(b *testing.B) {
+	const vocabulary, references = 10_004, 1_000_000
+	m := must.Get(models.New(models.Config{Kind: models.Transformer, Vocabulary: vocabulary, Embedding: 256, Units: 1024, Layers: 4, Heads: 8}))(b)
+	params := m.Init(seeds.Stream(1, seeds.Weights))
+	tensors := m.Tensors()
+	for w, bias := 0, tensors[len(tensors)-1].View(params); w < vocabulary; w++ {
+		bias[w] = -float32(math.Log(float64(w + 1)))
+	}
+	scorer := must.Get(m.NewScorer(params))(b)
+	tables := scorer.Tabulate()
+	drawn := drawnFrom(canaries.Space{Words: 4}, 1, references, vocabulary-text.FirstWord, nil)
+	all := drawn.first(references)
+	for name, words := range map[string][]int32{"rare": {9000, 8000, 7000, 6000}, "common": {2000, 1000, 500, 1500}, "memorized": {10, 20, 30, 40}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r := newRanker(tables, all.length, goroutines.NewCores(runtime.GOMAXPROCS(0)-1))
+				state := must.Get(audits.PrefixState(scorer, []int32{4}))(b)
+				cost := must.Get(audits.LogPerplexity(b.Context(), r.walker(0).tree, state, words))(b)
+				bounds := must.Get(newDepthBounds(tables, state, all))(b)
+				within := must.Get(r.count(b.Context(), all, bounds, cost))(b)
+				b.ReportMetric(float64(within+1), "rank")
+				b.ReportMetric(float64((&Sampling{ranker: r}).Work().Advanced), "states")
+			}
+		})
+	}
+}
+
+// Scores of canaries and references that are drawn alike: at least m canaries are ahead of
+// all references if the first m of all are canaries, which has the probability
+// n/(n+r) (n-1)/(n+r-1) ... The bound is above that, the binomial tail below.
+func TestUnmemorizedCanariesAreFirstTogetherMoreOftenThanIndependentOnes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ m, n, r int }{{1, 8, 1000}, {2, 6, 20}, {3, 8, 200_000}, {4, 90, 50}} {
+		exact := 1.0
+		for i := range c.m {
+			exact *= float64(c.n-i) / float64(c.n+c.r-i)
+		}
+		bound, independent := firstByChance(c.m, c.n, c.r), audits.BinomialTail(c.m-1, c.n, 1/float64(c.r+1))
+		if bound < exact || c.m > 1 && independent >= exact {
+			t.Errorf("%+v: the bound %g and the binomial tail %g, want above and below %g", c, bound, independent, exact)
+		}
+	}
+	if p := firstByChance(5, 4, 10); p != 0 {
+		t.Errorf("5 of 4 canaries are first with probability %g", p)
+	}
+}
+
+// Of 20,000 draws of 6 canaries and 20 references, about 923 (6/26 x 5/25) have two canaries
+// or more in front, with a standard deviation of 30; the test fails by chance with 1e-9.
+func TestSimulatedCanariesAreFirstAsOftenAsIsSaid(t *testing.T) {
+	t.Parallel()
+	rng, hits := rand.New(rand.NewPCG(1, 2)), 0
+	for range 20_000 {
+		best, ahead := 1.0, 0
+		for range 20 {
+			best = min(best, rng.Float64())
+		}
+		for range 6 {
+			if rng.Float64() < best {
+				ahead++
+			}
+		}
+		if ahead >= 2 {
+			hits++
+		}
+	}
+	if share := float64(hits) / 20_000; share < 923.0/20_000-0.009 || share > firstByChance(2, 6, 20) {
+		t.Errorf("%d of 20000 have two canaries in front; want about 923, and at most a share of %g", hits, firstByChance(2, 6, 20))
 	}
 }

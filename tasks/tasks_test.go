@@ -3,6 +3,8 @@ package tasks_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
 )
 
 var errDamaged = errors.New("damaged")
@@ -94,5 +97,34 @@ func TestABlobIsWrittenOnce(t *testing.T) {
 	r, spec := given(t, kind, nil)
 	if _, err := r.Run(t.Context(), kind, spec); err == nil {
 		t.Error("a blob was written twice")
+	}
+}
+
+// A malformed blob is a permanent error that names the blob.
+func TestInputJSONThatMakesNoSenseIsAPermanentError(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	task := g.Task(taskstest.In("devices", g.Put("a", map[string][]byte{"good": []byte("[1, 2]"), "bad": []byte("[1, ")})))
+	var list []int
+	if err := task.InputJSON(t.Context(), "devices", "good", &list); err != nil || len(list) != 2 {
+		t.Errorf("%v, error %v", list, err)
+	}
+	err := task.InputJSON(t.Context(), "devices", "bad", &list)
+	if !tasks.IsPermanent(err) || !errors.Is(err, storage.ErrCorrupt) || !strings.HasPrefix(err.Error(), "bad of devices: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTroubleOfTheStoreIsNeverPermanent(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []error{storage.ErrAway, storage.ErrFull, storage.ErrUnknown, storage.ErrUnsuitable} {
+		if err := tasks.Permanent(fmt.Errorf("reading the source: %w", mark)); tasks.IsPermanent(err) {
+			t.Errorf("%v fails the task for good", err)
+		}
+	}
+	for _, err := range []error{errors.New("the model diverged"), storage.ErrCorrupt} {
+		if !tasks.IsPermanent(tasks.Permanent(err)) {
+			t.Errorf("%v is tried again", err)
+		}
 	}
 }
