@@ -2,13 +2,11 @@ package models
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
 )
 
@@ -44,22 +42,6 @@ func every(t Tensor) []int {
 		all[i] = i
 	}
 	return all
-}
-
-func TestGradientEqualsFiniteDifferencesInEveryElement(t *testing.T) {
-	t.Parallel()
-	sizes := []struct{ vocabulary, embedding, units int }{{2, 1, 1}, {11, 5, 7}, {17, 9, 3}, {23, 8, 16}}
-	for seed, size := range sizes {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			t.Parallel()
-			rng := testRand(uint64(seed))
-			m := mustNew(t, size.vocabulary, size.embedding, size.units)
-			params := wideParams(m, rng)
-			sentences := sentencesOf(rng, size.vocabulary, 4, 2, 7, 4, 3)
-			_, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
-			checkDerivatives(t, m, params, gradient, sentences, every)
-		})
-	}
 }
 
 func TestGradientOverSeveralTilesEqualsFiniteDifferences(t *testing.T) {
@@ -122,37 +104,6 @@ func TestLossEqualsReference(t *testing.T) {
 		if !near(loss.Mean(), want, want, 1e-5) {
 			t.Errorf("seed %d, %+v: mean loss %v, want %v", seed, m.config, loss.Mean(), want)
 		}
-	}
-}
-
-// No arithmetic on padding: a batch of mixed lengths is exactly the
-// token-weighted mean of its sentences taken alone.
-func TestBatchIsTheTokenWeightedMeanOfItsSentences(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(10) {
-		rng := testRand(seed)
-		m := mustNew(t, 30+rng.IntN(300), 1+rng.IntN(12), 1+rng.IntN(20))
-		params := wideParams(m, rng)
-		sentences := mixedSentences(rng, m.config.Vocabulary, 7, 21)
-		total, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
-
-		var sum Loss
-		mean := make([]float64, len(params))
-		for _, s := range sentences {
-			loss, g := mustGradient(t, m.NewTrainer(), params, [][]int32{s})
-			sum = sum.Add(loss)
-			for i, v := range g {
-				mean[i] += float64(v) * float64(loss.Tokens) / float64(total.Tokens)
-			}
-		}
-		if sum.Tokens != total.Tokens || !near(sum.Sum, total.Sum, total.Sum, 1e-9) {
-			t.Fatalf("seed %d: batch %+v, sentences together %+v", seed, total, sum)
-		}
-		want := make([]float32, len(mean))
-		for i, v := range mean {
-			want[i] = float32(v)
-		}
-		compareVectors(t, m, gradient, want, 1e-5)
 	}
 }
 
@@ -272,25 +223,5 @@ func TestGradientRefusesWhatDoesNotFit(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q in it", c.what, err, c.want)
 		}
-	}
-}
-
-// Not parallel: AllocsPerRun counts the allocations of the whole process.
-func TestGradientAllocatesNothingOnceWarm(t *testing.T) {
-	if build.Race {
-		t.Skip("the race detector allocates")
-	}
-	rng := testRand(9)
-	m := mustNew(t, 700, 16, 24)
-	params, trainer := wideParams(m, rng), m.NewTrainer()
-	gradient := make([]float32, len(params))
-	large, small := mixedSentences(rng, 700, 16, 21), mixedSentences(rng, 700, 5, 9)
-	step := func() {
-		for _, sentences := range [][][]int32{large, small} {
-			must.Get(trainer.Gradient(params, sentences, gradient))(t)
-		}
-	}
-	if n := testing.AllocsPerRun(20, step); n != 0 {
-		t.Errorf("%v allocations a step, want 0", n)
 	}
 }

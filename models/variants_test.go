@@ -85,13 +85,15 @@ func TestEveryVariantsStatesDoNotDependOnTheirBatch(t *testing.T) {
 	eachVariant(t, 61, func(t *testing.T, m *Language) {
 		rng := testRand(23)
 		scorer := mustScorer(t, m, wideParams(m, rng))
-		const n, steps = scoringBlock + 5, 4
+		const n, steps = 2*scoringBlock + 5, 4
 		sequences := sentencesOf(rng, 61, slices.Repeat([]int{steps + 1}, n)...)
-		order := rng.Perm(n)
-		together := feedTogether(t, scorer, sequences, order)
-		for at, i := range order {
-			if alone := feed(t, scorer, sequences[i]); !slices.Equal(together[at], alone) {
-				t.Fatalf("sequence %d: %v among %d, %v alone", i, together[at], n, alone)
+		for _, size := range []int{2, 7, n} {
+			order := rng.Perm(n)[:size]
+			together := feedTogether(t, scorer, sequences, order)
+			for at, i := range order {
+				if alone := feed(t, scorer, sequences[i]); !slices.Equal(together[at], alone) {
+					t.Fatalf("sequence %d: %v among %d, %v alone", i, together[at], size, alone)
+				}
 			}
 		}
 		evaluation, err := scorer.Evaluate(sequences, nil)
@@ -147,6 +149,7 @@ func TestEveryVariantsStateThatIsSetContinuesLikeItsOrigin(t *testing.T) {
 	})
 }
 
+// A batch of mixed lengths is the token-weighted mean of its sentences taken alone.
 func TestEveryVariantSpendsNothingOnPadding(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 40, func(t *testing.T, m *Language) {
@@ -154,12 +157,17 @@ func TestEveryVariantSpendsNothingOnPadding(t *testing.T) {
 		params := wideParams(m, rng)
 		sentences := mixedSentences(rng, 40, 6, 11)
 		total, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
+		var sum Loss
 		mean := make([]float64, len(params))
 		for _, s := range sentences {
 			loss, g := mustGradient(t, m.NewTrainer(), params, [][]int32{s})
+			sum = sum.Add(loss)
 			for i, v := range g {
 				mean[i] += float64(v) * float64(loss.Tokens) / float64(total.Tokens)
 			}
+		}
+		if sum.Tokens != total.Tokens || !near(sum.Sum, total.Sum, total.Sum, 1e-9) {
+			t.Fatalf("batch %+v, sentences together %+v", total, sum)
 		}
 		want := make([]float32, len(mean))
 		for i, v := range mean {
