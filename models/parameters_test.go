@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 )
 
@@ -170,5 +172,145 @@ func TestPackedBatchHoldsEveryTargetOnce(t *testing.T) {
 		if rows != p.rows() || rows != len(p.targets) {
 			t.Fatalf("seed %d: %d rows for %d targets", seed, p.rows(), rows)
 		}
+	}
+}
+
+func TestEveryKindOfCellIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, k := range CellKinds() {
+		if k.Summary == "" || k.Source == "" || !k.attends && (k.gatesPerUnit < 1 || k.initialize == nil || k.forward == nil || k.backward == nil) {
+			t.Errorf("the entry of %s lacks a summary, a source, its gates or a function", k.Kind)
+		}
+		if k.coarse && k.edge == nil {
+			t.Errorf("the entry of %s has coarse bounds, which follow its cell along an edge, but no such cell", k.Kind)
+		}
+	}
+}
+
+func TestAnUnknownKindIsNeverTakenForAnother(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Kind: "rnn", Vocabulary: 9, Embedding: 3, Units: 4})
+	if want := `kind "rnn": expected one of cifg-lstm, lstm, gru`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestAnExternalNetworkHasTheTensorsOfItsOutline(t *testing.T) {
+	t.Parallel()
+	shapes := []Shape{{Name: "b", Shape: []int{2, 3}}, {Name: "a.scale"}, {Name: "a", Shape: []int{4}}}
+	outline := must.Get(OutlineOf(shapes))(t)
+	n := must.Get(NewExternal(Config{Kind: External, Outline: outline}))(t)
+	if n.Parameters() != 11 || n.Trained() != 11 || len(n.Init(rand.New(rand.NewPCG(1, 2)))) != 11 {
+		t.Errorf("%d parameters, want 11", n.Parameters())
+	}
+	offset := 0
+	for i, tensor := range n.Tensors() {
+		if tensor.Name != shapes[i].Name || !slices.Equal(tensor.Shape, shapes[i].Shape) || tensor.Offset != offset {
+			t.Errorf("tensor %d is %+v, want %+v at %d", i, tensor, shapes[i], offset)
+		}
+		offset += tensor.Size()
+	}
+	shapes[1].Frozen, shapes[2].Frozen = true, true
+	frozen := must.Get(NewExternal(Config{Kind: External, Outline: must.Get(OutlineOf(shapes))(t)}))(t)
+	if trained := TrainedTensors(frozen); frozen.Trained() != 6 || len(trained) != 1 || trained[0].Name != "b" {
+		t.Errorf("%d trained parameters, of %v, want the 6 of b", frozen.Trained(), trained)
+	}
+	if _, err := n.NewLearner(nil).Gradient(nil, nil, nil); err == nil {
+		t.Error("a network that is not ours has a gradient")
+	}
+}
+
+func TestAnOutlineThatNoNetworkHasIsRefused(t *testing.T) {
+	t.Parallel()
+	for want, shapes := range map[string][]Shape{
+		"a network of 0 tensors":         {},
+		`a tensor is named ""`:           {{Name: "", Shape: []int{1}}},
+		`a tensor is named "__metadata_`: {{Name: "__metadata__", Shape: []int{1}}},
+		"has the shape [2 0]":            {{Name: "a", Shape: []int{2, 0}}},
+		"has the shape [65536 65536]":    {{Name: "a", Shape: []int{1 << 16, 1 << 16}}},
+		"more than 2147483647 parameter": {{Name: "a", Shape: []int{1 << 30}}, {Name: "b", Shape: []int{1 << 30}}},
+		`two tensors are named "a"`:      {{Name: "a", Shape: []int{1}}, {Name: "a", Shape: []int{1}}},
+		`"a" is trained and follows`:     {{Name: "c", Shape: []int{1}}, {Name: "b", Shape: []int{1}, Frozen: true}, {Name: "a", Shape: []int{1}}},
+		`"b", the first, is frozen`:      {{Name: "b", Shape: []int{1}, Frozen: true}, {Name: "a", Shape: []int{1}}},
+		"has 9 dimensions":               {{Name: "a", Shape: []int{1, 1, 1, 1, 1, 1, 1, 1, 1}}},
+	} {
+		if _, err := OutlineOf(shapes); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", shapes, err, want)
+		}
+	}
+	for want, config := range map[string]Config{
+		"has an outline and nothing else": {Kind: External, Outline: `[{"name":"a","shape":[1]}]`, Units: 3},
+		"outline of a network":            {Kind: External, Outline: "a 1"},
+	} {
+		if _, err := NewExternal(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", config, err, want)
+		}
+	}
+}
+
+func TestQuantizedTensorsAreTheNearestMultiplesOfTheirStep(t *testing.T) {
+	t.Parallel()
+	for _, bits := range []int{2, 3, 8} {
+		eachVariant(t, 40, func(t *testing.T, m *Language) {
+			params := wideParams(m, testRand(71))
+			quantized := slices.Clone(params)
+			check(t, Quantize(m, quantized, bits))
+			levels := math.Exp2(float64(bits-1)) - 1
+			for _, tensor := range m.Tensors() {
+				before, after := tensor.View(params), tensor.View(quantized)
+				step := largest(before) / levels
+				for i, v := range after {
+					multiple := float64(v) / step
+					if math.Abs(multiple-math.Round(multiple)) > 1e-3 || math.Abs(multiple) > levels+1e-3 {
+						t.Fatalf("%v element %d in %d bits: %v is %v steps of %v", tensor, i, bits, v, multiple, step)
+					}
+					if off := math.Abs(float64(v) - float64(before[i])); off > step*0.5001 {
+						t.Fatalf("%v element %d in %d bits: %v became %v, %v steps away", tensor, i, bits, before[i], v, off/step)
+					}
+				}
+				if largest(after) != largest(before) {
+					t.Errorf("%v in %d bits: the largest magnitude was %v and is %v", tensor, bits, largest(before), largest(after))
+				}
+			}
+		})
+	}
+}
+
+func TestQuantizationRoundsHalvesToEvenAndKeepsZero(t *testing.T) {
+	t.Parallel()
+	values := []float32{3, 0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.4}
+	quantize(values, 3) // 3 bits: steps of 1
+	if want := []float32{3, 0, 0, 2, 2, 0, -2, -2}; !slices.Equal(values, want) {
+		t.Errorf("%v, want %v", values, want)
+	}
+	zeros := make([]float32, 3)
+	if quantize(zeros, 127); !slices.Equal(zeros, make([]float32, 3)) {
+		t.Errorf("zeros became %v", zeros)
+	}
+}
+
+func TestQuantizationIsIdempotent(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 40, 5, 7)
+	params := wideParams(m, testRand(72))
+	check(t, Quantize(m, params, 8))
+	again := slices.Clone(params)
+	check(t, Quantize(m, again, 8))
+	if !slices.Equal(again, params) {
+		t.Error("a quantized model changed when it was quantized once more")
+	}
+}
+
+func TestQuantizationRefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 9, 3, 4)
+	params := make([]float32, m.Parameters())
+	for _, bits := range []int{-1, 0, 1, 9} {
+		if err := Quantize(m, params, bits); err == nil || !strings.Contains(err.Error(), "want 2 to 8") {
+			t.Errorf("%d bits: error %v", bits, err)
+		}
+	}
+	if err := Quantize(m, params[1:], 8); err == nil || !strings.Contains(err.Error(), "the parameter vector has") {
+		t.Errorf("a short vector: error %v", err)
 	}
 }

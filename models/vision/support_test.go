@@ -105,3 +105,78 @@ func near(t *testing.T, what string, got []float32, want []float64, tolerance fl
 		}
 	}
 }
+
+func TestAllSetsOfKernelsGiveEqualBytes(t *testing.T) { // not parallel: it changes the kernels
+	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)
+	c := smallClassifier(t)
+	params, weights := g.Init(testRand(1)), c.Init(testRand(2))
+	fakes, images := drawExamples(testRand(3), ganImages, 3), drawExamples(testRand(4), smallImages, 3)
+	var want []float32
+	for _, set := range kernels.Sets() {
+		restore, err := kernels.ForceSet(set)
+		check(t, err)
+		got := make([]float32, len(params)+len(weights))
+		learner, generator := learnerOf(g, params, 5), g.NewGenerator(params).(*Generator)
+		_, err = learner.Gradient(params[:g.Trained()], fakes, got[:g.Trained()])
+		check(t, err)
+		_, err = generator.Gradient(testRand(6), 3, got[g.Trained():len(params)])
+		check(t, err)
+		_, err = c.NewLearner(nil).Gradient(weights, images, got[len(params):])
+		check(t, err)
+		learner.Track(got[:g.Trained()])
+		generator.Track(got[:len(params)])
+		restore()
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("kernels %s give other bytes than %s", set, kernels.Sets()[0])
+		}
+	}
+}
+
+const benchBatch = 32
+
+// BenchmarkClassifier is a step of the paper's classifier.
+func BenchmarkClassifier(b *testing.B) {
+	c := classifierOf(b, digits, paperClassifier)
+	rng := testRand(1)
+	params, examples := c.Init(rng), drawExamples(rng, digits, benchBatch)
+	gradient, learner := make([]float32, len(params)), c.NewLearner(nil)
+	step := func() {
+		_, err := learner.Gradient(params, examples, gradient)
+		check(b, err)
+	}
+	step()
+	b.ReportAllocs()
+	for b.Loop() {
+		step()
+	}
+	b.ReportMetric(benchBatch*c.TrainingFLOPs()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOPS")
+}
+
+// BenchmarkGAN is a step of each network of the paper's GAN.
+func BenchmarkGAN(b *testing.B) {
+	g := ganOf(b, digits, models.Adversarial{}, paperGAN)
+	params, examples := g.Init(testRand(1)), drawExamples(testRand(2), digits, benchBatch)
+	gradient, rng := make([]float32, len(params)), testRand(3)
+	learner, generator := learnerOf(g, params, 4), g.NewGenerator(params).(*Generator)
+	run := func(name string, flops float64, step func() error) {
+		b.Run(name, func(b *testing.B) {
+			check(b, step())
+			b.ReportAllocs()
+			for b.Loop() {
+				check(b, step())
+			}
+			b.ReportMetric(benchBatch*flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOPS")
+		})
+	}
+	run("discriminator", g.TrainingFLOPs(), func() error {
+		_, err := learner.Gradient(params[:g.Trained()], examples, gradient[:g.Trained()])
+		return err
+	})
+	run("generator", g.GeneratorFLOPs(), func() error {
+		_, err := generator.Gradient(rng, benchBatch, gradient[g.Trained():])
+		return err
+	})
+}
