@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 )
 
@@ -133,11 +134,7 @@ func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	means := make([]float64, len(losses))
-	for i, loss := range losses {
-		means[i] = loss.Mean()
-	}
-	return means, nil
+	return lists.Map(losses, Loss.Mean), nil
 }
 
 // evaluation is the memory of Evaluate: logProbs and guesses are per row of batch,

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/privacy/correlated"
 	"coalmine/privacy/rdp"
 )
@@ -103,10 +104,7 @@ func (s schedule) shuffled(stream func(int) (*rand.Rand, error), group []int, pl
 		return nil, err
 	}
 	order := rng.Perm(len(group))
-	users := make([]int, s.cohort)
-	for i := range users {
-		users[i] = group[order[place*s.cohort+i]]
-	}
+	users := lists.Make(s.cohort, func(i int) int { return group[order[place*s.cohort+i]] })
 	slices.Sort(users)
 	return users, nil
 }

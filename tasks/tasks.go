@@ -27,6 +27,7 @@ import (
 	"strings"
 
 	"coalmine/internal/goroutines"
+	"coalmine/internal/lists"
 	"coalmine/internal/secrets"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
@@ -397,10 +398,7 @@ func (t *Task) BlobNames(ctx context.Context, input string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(c.Blobs))
-	for i, b := range c.Blobs {
-		names[i] = b.Name
-	}
+	names := lists.Map(c.Blobs, func(b storage.Blob) string { return b.Name })
 	slices.Sort(names)
 	return names, nil
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/registry"
 )
 
@@ -152,10 +153,7 @@ func names(vectors []NamedVector) string {
 	if len(vectors) == 0 {
 		return "none"
 	}
-	all := make([]string, len(vectors))
-	for i, v := range vectors {
-		all[i] = v.Name
-	}
+	all := lists.Map(vectors, func(v NamedVector) string { return v.Name })
 	return strings.Join(all, ", ")
 }
 

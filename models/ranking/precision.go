@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"coalmine/internal/lists"
 )
 
 // Point is a point of a precision-recall curve: the share Precision of the items that score
@@ -78,10 +80,7 @@ func rank(scores []float32) (tied [][]int, err error) {
 	if err := Numbers("score", scores); err != nil {
 		return nil, err
 	}
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
+	order := lists.Make(len(scores), func(i int) int { return i })
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
 	for from := 0; from < len(order); {
 		to := from + 1

@@ -2,6 +2,8 @@ package correlated
 
 import (
 	"fmt"
+
+	"coalmine/internal/lists"
 )
 
 // Participation limits when a user may take part in a training.
@@ -79,9 +81,5 @@ func checkBuffers(round int, buffers [][]float32, want, size int) error {
 
 // zeros returns a number of zero buffers of a size.
 func zeros(buffers, size int) [][]float32 {
-	out := make([][]float32, buffers)
-	for i := range out {
-		out[i] = make([]float32, size)
-	}
-	return out
+	return lists.Make(buffers, func(int) []float32 { return make([]float32, size) })
 }

@@ -3,6 +3,8 @@ package correlated
 import (
 	"cmp"
 	"fmt"
+
+	"coalmine/internal/lists"
 )
 
 // A Toeplitz strategy is given by the first column c of C, with c[0] = 1: element (t, i) of C is
@@ -84,11 +86,7 @@ type solver interface {
 // ones applies C^-1 to a vector of ones, one per round: element t is the sum of the first t+1
 // elements of the first column of C^-1, so its squares add up to the variances of prefix sums.
 func ones(s solver, rounds int) []float64 {
-	out := make([]float64, rounds)
-	for t := range out {
-		out[t] = s.next(1)
-	}
-	return out
+	return lists.Make(rounds, func(int) float64 { return s.next(1) })
 }
 
 // variances returns the variances of prefix sums; the last is the largest.

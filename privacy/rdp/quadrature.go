@@ -3,6 +3,8 @@ package rdp
 import (
 	"math"
 	"slices"
+
+	"coalmine/internal/lists"
 )
 
 // logTrapezoidal returns the logarithm of the integral of exp(logF), which is negligible outside
@@ -42,10 +44,7 @@ func logIntegral(logF func(float64) float64, low, high, turn float64) float64 {
 func findPeaks(f func(float64) float64, low, high float64) []float64 {
 	const steps = 256
 	step := (high - low) / steps
-	values := make([]float64, steps+1)
-	for i := range values {
-		values[i] = f(low + float64(i)*step)
-	}
+	values := lists.Make(steps+1, func(i int) float64 { return f(low + float64(i)*step) })
 	var peaks []float64
 	for i, v := range values {
 		if v >= values[max(i-1, 0)] && v >= values[min(i+1, steps)] {

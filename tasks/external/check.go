@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/lists"
 	"coalmine/internal/score"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -328,11 +329,7 @@ func (c *Check) killed(ctx context.Context, round int64) (*trial, error) {
 }
 
 func names(files []storage.Blob) string {
-	var list []string
-	for _, f := range files {
-		list = append(list, keptPath(f.Name))
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(lists.Map(files, func(f storage.Blob) string { return keptPath(f.Name) }), ", ")
 }
 
 // differing returns a file, or the metrics, that differs between two deterministic trainings; ""

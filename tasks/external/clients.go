@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -64,10 +65,9 @@ func ClientCosts(ctx context.Context, t *tasks.Task, client clientprograms.Clien
 	if err != nil {
 		return nil, err
 	}
-	pairs := make([]clientprograms.Pair, len(suffixes))
-	for i, suffix := range suffixes {
-		pairs[i] = clientprograms.Pair{Context: prefix, Continuation: suffix}
-	}
+	pairs := lists.Map(suffixes, func(suffix []int32) clientprograms.Pair {
+		return clientprograms.Pair{Context: prefix, Continuation: suffix}
+	})
 	likelihoods, err := client.LogLikelihoods(ctx, model, pairs)
 	return costsOf(likelihoods), err
 }

@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/dataformats"
+	"coalmine/internal/lists"
 	"coalmine/tasks/datasets/images"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
@@ -25,11 +26,7 @@ func trainFiles(shards int) []string {
 	if shards <= 1 {
 		return []string{trainFile}
 	}
-	files := make([]string, shards)
-	for i := range files {
-		files[i] = fmt.Sprintf("%s/train-%05d-of-%05d.jsonl", inFolder, i, shards)
-	}
-	return files
+	return lists.Make(shards, func(i int) string { return fmt.Sprintf("%s/train-%05d-of-%05d.jsonl", inFolder, i, shards) })
 }
 
 // imagesFile returns the path of the images of a file of lines.
@@ -95,10 +92,7 @@ func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *text.Vocab
 		if err != nil {
 			return err
 		}
-		examples := make([]example, len(sentences))
-		for i, sentence := range sentences {
-			examples[i] = x.params.example(v, fmt.Sprint(u), sentence)
-		}
+		examples := lists.Map(sentences, func(sentence []int32) example { return x.params.example(v, fmt.Sprint(u), sentence) })
 		if err := f.write(examples); err != nil {
 			return err
 		}

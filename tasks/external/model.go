@@ -8,6 +8,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/lists"
 	"coalmine/internal/score"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -244,21 +245,14 @@ func (m *Model) Classify(ctx context.Context, image images.Shape, sentences [][]
 
 // Costs returns the log-perplexities of suffixes after one prefix, in nats.
 func (m *Model) Costs(ctx context.Context, v *text.Vocabulary, prefix []int32, suffixes [][]int32) ([]float64, error) {
-	pairs := make([]score.Pair, len(suffixes))
-	for i, suffix := range suffixes {
-		pairs[i] = PairOf(v, prefix, suffix)
-	}
+	pairs := lists.Map(suffixes, func(suffix []int32) score.Pair { return PairOf(v, prefix, suffix) })
 	answers, err := m.Answers(ctx, pairs)
 	return costsOf(answers), err
 }
 
 // costsOf returns the log-perplexities of scored texts, in nats.
 func costsOf(answers []score.Answer) []float64 {
-	costs := make([]float64, len(answers))
-	for i, a := range answers {
-		costs[i] = -a.LogProb
-	}
-	return costs
+	return lists.Map(answers, func(a score.Answer) float64 { return -a.LogProb })
 }
 
 // CommandError makes an error of a command permanent unless a retry may succeed.
@@ -314,11 +308,7 @@ const maxFollowing = 256
 // FollowingTokens returns the first ordinary tokens of a vocabulary; for words, the most frequent
 // ones.
 func FollowingTokens(v *text.Vocabulary) []int32 {
-	tokens := make([]int32, min(v.Ordinary(), maxFollowing))
-	for i := range tokens {
-		tokens[i] = int32(text.FirstWord + i)
-	}
-	return tokens
+	return lists.Make(min(v.Ordinary(), maxFollowing), func(i int) int32 { return int32(text.FirstWord + i) })
 }
 
 // Following returns pairs of a prefix and each of these tokens, except tokens that are not texts.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"coalmine/internal/contracts"
+	"coalmine/internal/lists"
 	"coalmine/internal/score"
 	"coalmine/tasks/clientprograms"
 )
@@ -86,20 +87,17 @@ func (p *Pace) scoring(ctx context.Context, x *trial) (contracts.Pace, error) {
 // score scores n texts or images.
 func (p *Pace) score(ctx context.Context, client *score.Client, n int) error {
 	if m := p.Image; m.Classes > 0 {
-		images := make([][]byte, n)
-		for i := range images {
-			images[i] = contracts.Image(m.Pixels(), m.Classes, i)
-		}
+		images := lists.Make(n, func(i int) []byte { return contracts.Image(m.Pixels(), m.Classes, i) })
 		_, err := client.Classify(ctx, ShapeOf(m), images, m.Classes, batch)
 		return err
 	}
-	pairs, s, space := make([]score.Pair, n), &p.Sample, " "
+	s, space := &p.Sample, " "
 	if s.Symbols {
 		space = ""
 	}
-	for i := range pairs {
-		pairs[i] = score.Pair{Context: s.ofLength(i, 1), Continuation: space + s.ofLength(i+1, ScoredWords)}
-	}
+	pairs := lists.Make(n, func(i int) score.Pair {
+		return score.Pair{Context: s.ofLength(i, 1), Continuation: space + s.ofLength(i+1, ScoredWords)}
+	})
 	if _, err := client.LogLikelihoods(ctx, pairs, batch); err != nil {
 		return fmt.Errorf("scoring %d texts: %w", n, err)
 	}

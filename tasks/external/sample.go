@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coalmine/internal/contracts"
+	"coalmine/internal/lists"
 	"coalmine/tasks/datasets/text"
 )
 
@@ -49,10 +50,7 @@ func (s *Sample) ofLength(i, n int) string {
 		}
 		return text.String()
 	}
-	words := make([]string, n)
-	for k, number := range contracts.Numbers(i, n, len(s.Words)) {
-		words[k] = s.Words[number]
-	}
+	words := lists.Map(contracts.Numbers(i, n, len(s.Words)), func(number int) string { return s.Words[number] })
 	return strings.Join(words, " ")
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/internal/score"
@@ -362,11 +363,7 @@ func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64
 const sameNoise = 1e-3
 
 func subtract(a, b []float32) []float64 {
-	d := make([]float64, len(a))
-	for i := range a {
-		d[i] = float64(a[i]) - float64(b[i])
-	}
-	return d
+	return lists.Make(len(a), func(i int) float64 { return float64(a[i]) - float64(b[i]) })
 }
 
 // anyBatch returns a request for the first round with a nonempty batch.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/tasks"
@@ -66,10 +67,7 @@ func (g *programGradients) UseDropout(_ float64, rng *rand.Rand) error {
 
 // user returns a user that takes one step on some records.
 func (g *programGradients) user(records [][]int32) clientprograms.User {
-	step := make([]int, len(records))
-	for i := range step {
-		step[i] = i
-	}
+	step := lists.Make(len(records), func(i int) int { return i })
 	u := clientprograms.User{Examples: records, Batches: [][]int{step}}
 	if g.drop != nil {
 		u.Seed = g.drop.Uint64() >> 11
@@ -90,10 +88,7 @@ func (g *programGradients) Gradient(params []float32, batch [][]int32, gradient 
 
 // ClippedSum implements models.Clipping. factor must be privacy.ClipScale of the clip norm.
 func (g *programGradients) ClippedSum(params []float32, records [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (models.Loss, error) {
-	users := make([]clientprograms.User, len(records))
-	for i := range records {
-		users[i] = g.user(records[i : i+1])
-	}
+	users := lists.Make(len(records), func(i int) clientprograms.User { return g.user(records[i : i+1]) })
 	return g.sum(params, users, g.clip, func(i int, norm float64) {
 		norms[i] = norm
 		factor(norm)

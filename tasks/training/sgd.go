@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage"
@@ -301,10 +302,7 @@ func userOrder(pop *population.Population, rng *rand.Rand) []uint32 {
 }
 
 func recordOrder(pop *population.Population, rng *rand.Rand) []uint32 {
-	order := make([]uint32, pop.Records())
-	for i := range order {
-		order[i] = uint32(i)
-	}
+	order := lists.Make(pop.Records(), func(i int) uint32 { return uint32(i) })
 	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	return order
 }

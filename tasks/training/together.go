@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -91,10 +92,7 @@ func (c *chunkSum) addSum(ctx context.Context, work clientprograms.ManyWork) err
 	c.sum.release()
 	var weights []float64
 	if c.params.Clip > 0 {
-		weights = make([]float64, len(work.Users))
-		for i := range weights {
-			weights[i] = 1
-		}
+		weights = slices.Repeat([]float64{1}, len(work.Users))
 	}
 	users, err := c.fitter.client.Sum(ctx, work, c.params.Clip, weights, c.learner.params)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 )
@@ -250,10 +251,7 @@ func layersOf(all []Layer, name string) (found []Layer) {
 
 // namesOf lists layers, for messages.
 func namesOf(all []Layer) string {
-	names := make([]string, len(all))
-	for i, layer := range all {
-		names[i] = layer.Name
-	}
+	names := lists.Map(all, func(layer Layer) string { return layer.Name })
 	return strings.Join(names, ", ")
 }
 

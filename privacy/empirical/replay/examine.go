@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/privacy"
 )
 
@@ -252,10 +253,7 @@ const randomDirections = 16
 // signs draws n values of +1 or -1 from a fixed generator.
 func signs(j, n int) []float64 {
 	rng := rand.New(rand.NewPCG(uint64(j), uint64(n)))
-	x := make([]float64, n)
-	for i := range x {
-		x[i] = float64(2*rng.IntN(2) - 1)
-	}
+	x := lists.Make(n, func(int) float64 { return float64(2*rng.IntN(2) - 1) })
 	return x
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"coalmine/internal/lists"
 )
 
 // Data names one of the data sets of a round.
@@ -281,11 +283,7 @@ func keep(parts []Part, most int) [][]int {
 const least = 64
 
 func subtract(a, b []float32) []float64 {
-	d := make([]float64, len(a))
-	for i := range a {
-		d[i] = float64(a[i]) - float64(b[i])
-	}
-	return d
+	return lists.Make(len(a), func(i int) float64 { return float64(a[i]) - float64(b[i]) })
 }
 
 func dot(a, b []float64) float64 {
