@@ -1,14 +1,16 @@
-// This file finds the nearest of many vectors by Euclidean distance, without
-// holding them all in memory.
+// This file has the attacks without training: nearest neighbours, found without holding all vectors in
+// memory, and the cosine.
 
 package attacks
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 )
 
 // tile is the number of vectors compared with the queries at once.
@@ -80,11 +82,7 @@ func (s *Search) insert(query int, n neighbour) {
 
 // Nearest returns the ids of a query's k neighbours, nearest first; fewer if fewer were shown.
 func (s *Search) Nearest(query int) []int {
-	ids := make([]int, len(s.found[query]))
-	for i, n := range s.found[query] {
-		ids[i] = n.id
-	}
-	return ids
+	return lists.Map(s.found[query], func(n neighbour) int { return n.id })
 }
 
 // Neighbours is the number of nearest examples that vote (Orekondy et al. 2018, section 6.1.1).
@@ -122,4 +120,67 @@ func (a *nearest) Score(ctx context.Context, rows, scores []float32) error {
 		}
 	}
 	return err
+}
+
+// cosine scores a class by the cosine between an update and the mean update of the class: a
+// baseline without training.
+type cosine struct {
+	shape Shape
+	means []float32 // [classes, inputs], of length 1; 0 for a class without examples
+}
+
+func newCosine(s Shape, _ Options, _ *rand.Rand) Attack { return &cosine{shape: s} }
+
+// Train implements Attack: sums are in float64, in the order of the source.
+func (a *cosine) Train(ctx context.Context, data Data) (Training, error) {
+	d := a.shape.Inputs
+	sums := make([]float64, a.shape.Classes*d)
+	err := data.Blocks(ctx, 0, func(b Block) error {
+		if err := a.shape.check(b, data.Examples()); err != nil {
+			return err
+		}
+		addRows(sums, b, d)
+		return ctx.Err()
+	})
+	a.means = make([]float32, len(sums))
+	for i := 0; i < len(sums); i += d {
+		unit(a.means[i:i+d], sums[i:i+d])
+	}
+	return Training{}, err
+}
+
+func addRows(sums []float64, b Block, inputs int) {
+	for i, label := range b.Labels {
+		sum := sums[label*inputs : (label+1)*inputs]
+		for j, value := range b.Rows[i*inputs : (i+1)*inputs] {
+			sum[j] += float64(value)
+		}
+	}
+}
+
+func unit(dst []float32, x []float64) {
+	square := 0.0
+	for _, v := range x {
+		square += float64(v * v)
+	}
+	if square == 0 {
+		return
+	}
+	norm := math.Sqrt(square)
+	for i, v := range x {
+		dst[i] = float32(v / norm)
+	}
+}
+
+// Score implements Attack. An update of zeros scores 0.
+func (a *cosine) Score(_ context.Context, rows, scores []float32) error {
+	d, classes := a.shape.Inputs, a.shape.Classes
+	n := len(rows) / d
+	kernels.Gemm(false, true, n, classes, d, 1, rows, d, a.means, d, 0, scores, classes)
+	for i := range n {
+		if norm := math.Sqrt(kernels.SquaredNorm(rows[i*d : (i+1)*d])); norm > 0 {
+			kernels.Scale(float32(1/norm), scores[i*classes:(i+1)*classes])
+		}
+	}
+	return nil
 }
