@@ -5,18 +5,18 @@
 
     serve(FromNumPyClient.of("mine 1", make))
 
-What Flower's server would send in a round's config is config of the experiment file, with server_round and seed added.
+The config of a round is training.job of the experiment file, with server_round and seed added.
 Flower has no method that scores a text. Canaries are ranked if the client has one more:
-loglikelihood(parameters, pairs), which gives for every (context, continuation) its log-probability and whether it is the
-greedy one. Its evaluate must give the accuracy among its metrics, from 0 to 1.
+loglikelihood(parameters, pairs), which returns for every (context, continuation) its log-probability and whether it is
+the greedy one. Its evaluate must give the accuracy among its metrics, from 0 to 1.
 
-A federation that Flower runs by itself, without Coalmine's server, leaves files for audits afterwards:
+A federation that Flower runs without Coalmine writes files for later audits:
 
     strategy = FedAvg(evaluate_fn=rounds("rounds"))                               # of the server: the arrays of each round
     app = ClientApp(client_fn, mods=[updates("updates", clients={17, 18})])       # of clients: what these have sent
 
-coalmine.tensors.read has the arrays of such a file, under the names that FromNumPyClient gives them. A program by the contract
-"score" that puts those of a round into the model is what asks the model:
+coalmine.tensors.read returns the arrays of such a file, by the names that FromNumPyClient gives them. To audit a round, write a
+scorer (contract "score") that loads them into the model:
 coalmine audit --command "python3 score.py rounds/round-0010.safetensors" --canaries ...
 """
 import functools
@@ -36,7 +36,7 @@ def named(arrays):
 
 
 def write(folder, name, arrays):
-    """Writes arrays to a file that is whole once it is there."""
+    """Writes arrays to a file and renames it into place."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name + ".safetensors")
     tensors.write(path + ".part", named(arrays))
@@ -54,7 +54,7 @@ def rounds(folder, then=None):
 
 
 def partition(context):
-    """By which number Flower's simulations know a client."""
+    """The number of a client in Flower's simulations."""
     return context.node_config["partition-id"]
 
 
@@ -86,7 +86,7 @@ class FromNumPyClient(Client):
 
     @classmethod
     def of(cls, name, make, **about):
-        """What serve takes: about may say input and deterministic."""
+        """Returns the argument of serve; about may set input and deterministic."""
         return functools.partial(cls, name, make, **about)
 
     def initial(self, seed):

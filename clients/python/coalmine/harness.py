@@ -1,4 +1,4 @@
-"""Serves any model that lm-evaluation-harness has an adapter of.
+"""Serves any model for which lm-evaluation-harness has an adapter.
 
     coalmine audit --command "python3 -m coalmine.harness hf pretrained=gpt2" ...
 
@@ -10,7 +10,7 @@ from .score import Scorer, serve
 
 
 class Request:
-    """What an LM reads of lm_eval's Instance."""
+    """The fields of lm_eval's Instance that an LM reads."""
 
     def __init__(self, kind, *arguments):
         self.request_type, self.arguments, self.args = kind, arguments, arguments
@@ -34,7 +34,7 @@ class FromLM(Scorer):
         return self.lm.generate_until([Request("generate_until", prompt, dict(how)) for prompt in prompts])
 
     def fits(self, text):
-        """An LM cuts from the left what is too long, and says so only in its log."""
+        """Raises an error for a text that is too long: an LM cuts it from the left and only logs it."""
         if self.longest_input and hasattr(self.lm, "tok_encode"):
             tokens = len(self.lm.tok_encode(text))
             if tokens > self.longest_input:

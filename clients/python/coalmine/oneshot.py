@@ -1,4 +1,4 @@
-"""Canary clients of a training that is asked for them: docs/contracts/train.md, "Canary clients". Needs NumPy.
+"""Canary clients for audit.one_shot: docs/contracts/train.md, "Canary clients". Needs NumPy.
 
     canaries = Canaries(job, dimension)             # dimension: the number of trained parameters
     for round in ...:
@@ -9,7 +9,7 @@
         job.save("state", ...)                      # canaries.largest belongs to it
     canaries.tell(parameters - initial)
 
-Who takes part in a round is the training's affair: a canary is sampled, clipped and counted as a user is.
+The training samples, clips and counts a canary like a user.
 """
 import json
 import os

@@ -24,7 +24,7 @@ __all__ = ["Rounds", "by_user"]
 
 
 def by_user(job):
-    """The texts of each user of the training part: what the datasets of a FederatedDataset are made of."""
+    """The texts of each user of the training part, for the datasets of a FederatedDataset."""
     users = {}
     for user, text in job.texts():
         users.setdefault(user, []).append(text)
@@ -32,7 +32,7 @@ def by_user(job):
 
 
 class Rounds:
-    """A callback for FederatedAlgorithm.run, which tells of each central iteration and saves checkpoints.
+    """A callback for FederatedAlgorithm.run that reports each central iteration and saves checkpoints.
 
     saveables are what changes from one iteration to the next beside the algorithm: the model, at least. names are the names of
     aggregate metrics by those that Coalmine knows: loss, validation_loss, examples, tokens, clients. The first iteration must have

@@ -34,7 +34,7 @@ class FromModel(ModuleClient):
 
     @classmethod
     def of(cls, name, make, dataset, params, algorithm=None):
-        """What serve takes."""
+        """Returns the argument of serve."""
         return functools.partial(cls, name, make, dataset, params, algorithm)
 
     def module(self):

@@ -1,4 +1,4 @@
-"""Replayed steps of a private training that is asked for them: docs/contracts/train.md, "Replayed steps". Needs NumPy.
+"""Replayed steps of a private training for audit.neighbours: docs/contracts/train.md, "Replayed steps". Needs NumPy.
 
     replay = Replay(job, parts=[("embedding", 32000), ("output", 34000)], unit="record", noise_multiplier=1.1,
                     sampling="poisson", population=4000, cohort=64, rounds=500, delta=1e-5)
@@ -8,7 +8,7 @@
         replay.add(batch, release)
     replay.tell()
 
-step_of is the function that the training steps by. What it returns is what the optimizer gets.
+step_of is the training's own function of a step; it returns the input of the optimizer.
 """
 import json
 import os

@@ -17,7 +17,7 @@
     run(Mine)
 
 run serves these methods where Coalmine starts the program by the argument step, and names that command in result.json. The noise
-of a step follows from round and seed. The divisor is the number that the noised sum is divided by.
+of a step follows from round and seed. divisor divides the noised sum.
 """
 import bisect
 import json

@@ -9,7 +9,7 @@
     serve(GRU)
 
 Each user's training is gradient descent on the mean loss of a batch: config has batch (16), epochs (1), learning_rate (1),
-gradient_clip (0: none), and device (such as "cuda:1"; else COALMINE_DEVICE, or the best that is there). A short last batch
+gradient_clip (0: none), and device (such as "cuda:1"; else COALMINE_DEVICE, or the best available). A short last batch
 takes its share of the learning rate. coalmine.torch trains many users at once.
 """
 import torch
@@ -66,7 +66,7 @@ class ModuleClient(Client):
         return self.arrays(module), len(examples), {"loss": total / targets, "targets": targets}
 
     def step(self, module, optimizer, loss, share):
-        """A step of so much of the learning rate."""
+        """A step with this share of the learning rate."""
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clip = self.config.get("gradient_clip", 0)
@@ -80,7 +80,7 @@ class ModuleClient(Client):
             group["lr"] = rate
 
     def padded(self, examples):
-        """Sentences as rows, and which places have tokens."""
+        """Sentences as rows, and a mask of their tokens."""
         longest = max(map(len, examples))
         ids = torch.tensor([list(e) + [0] * (longest - len(e)) for e in examples])
         there = torch.arange(longest) < torch.tensor([len(e) for e in examples])[:, None]

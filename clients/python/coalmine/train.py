@@ -28,19 +28,19 @@ AGAIN = 75  # the exit status of a training that shall go on later
 
 
 class Again(Exception):
-    """The training shall go on later, from its checkpoint."""
+    """Raise it to continue the training later from its checkpoint."""
 
 
 class Trainer:
     """A training. One with the methods steps, sample and step also runs single steps: see coalmine.steps."""
 
     def train(self, job):
-        """Trains, and returns what result.json says: score and model, initial_score."""
+        """Trains, and returns the members of result.json: score and model, initial_score."""
         raise NotImplementedError(f"{type(self).__name__} has no train(job)")
 
 
 class Job:
-    """What is to be trained. seed, rounds, users and examples are numbers, job is the experiment's own block.
+    """The job. seed, rounds, users and examples are numbers, job is the experiment's own block.
 
     image has width, height, channels and classes where the examples are images, and is None where they are texts.
     """
@@ -55,7 +55,7 @@ class Job:
         self.stopping = False  # whether the training was asked to end
 
     def paths(self, part="train"):
-        """The files of a part: train or, where there is one, validation. No user stands in two."""
+        """The files of a part: train or validation. No user is in two files."""
         return self.files.get(part + "_shards") or [self.files[part]]
 
     def lines(self, path):
@@ -65,7 +65,7 @@ class Job:
                 yield json.loads(line)
 
     def texts(self, part="train"):
-        """(user, text) for every example of the part, whatever number of files it has."""
+        """(user, text) for every example of the part, from all of its files."""
         if self.image:
             raise ValueError("the examples are images, and texts are asked for; expected job.images()")
         for path in self.paths(part):
@@ -90,7 +90,7 @@ class Job:
             return json.load(file)
 
     def load(self, name, read):
-        """What read(file) gives of a file of the checkpoint; None where there is none."""
+        """Returns read(file) for a file of the checkpoint, None without one."""
         path = os.path.join(self.files["checkpoint"], name)
         if not os.path.exists(path):
             return None
@@ -98,9 +98,9 @@ class Job:
             return read(file)
 
     def save(self, name, write):
-        """Has write(file) write a file of the checkpoint, which appears at once and whole.
+        """Writes a file of the checkpoint by write(file) and renames it into place.
 
-        What stands below out at that moment is kept with the checkpoint: write there first what is written once. Ends the training where it was asked to end.
+        The files below out are kept with the checkpoint. Ends the training if it was asked to end.
         """
         handle, path = tempfile.mkstemp()
         with os.fdopen(handle, "wb") as file:
@@ -110,7 +110,7 @@ class Job:
             raise Again
 
     def metrics(self, round, **numbers):
-        """Tells of a round: loss, validation_loss, examples, tokens, clients."""
+        """Reports a round: loss, validation_loss, examples, tokens, clients."""
         numbers = {name: float(value) if isinstance(value, float) else value for name, value in numbers.items()}
         for name, value in numbers.items():
             if not math.isfinite(value):
