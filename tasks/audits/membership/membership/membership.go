@@ -16,9 +16,9 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/ranking"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
@@ -255,7 +255,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 
 // read reads the losses under the audited model, and the texts if Texts is set.
 func (p *Params) read(ctx context.Context, t *tasks.Task) (losses []UserLoss, texts []UserText, err error) {
-	if losses, err = readLosses(ctx, t, p.Shares, tasks.PartInput); err == nil && p.Texts {
+	if losses, err = p.readLosses(ctx, t, tasks.PartInput); err == nil && p.Texts {
 		texts, err = readTexts(ctx, t, len(losses))
 	}
 	return losses, texts, err
@@ -264,30 +264,55 @@ func (p *Params) read(ctx context.Context, t *tasks.Task) (losses []UserLoss, te
 // eachReference calls do with the losses of the users under each reference model, and which of them trained it.
 func (p *Params) eachReference(ctx context.Context, t *tasks.Task, users int, do func(losses []UserLoss, in []bool) error) error {
 	for model := range p.References {
-		losses, err := readLosses(ctx, t, p.Shares, func(share int) string { return ReferenceInput(model, share) })
+		losses, err := p.readLosses(ctx, t, func(share int) string { return ReferenceInput(model, share) })
 		if err != nil {
 			return err
 		}
 		if len(losses) != users {
-			err = fmt.Errorf("losses of %d users; expected those of %d, as of the audited model", len(losses), users)
-		} else {
-			err = do(losses, population.ReferenceParams{Seed: p.Seed, Model: model}.Members(users))
+			return fmt.Errorf("reference model %d: losses of %d users; expected those of %d, as of the audited model: %w", model, len(losses), users, storage.ErrCorrupt)
 		}
-		if err != nil {
+		if err := do(losses, p.trained(model, users)); err != nil {
 			return tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
 		}
 	}
 	return nil
 }
 
-func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share int) string) ([]UserLoss, error) {
-	losses, err := audits.ReadLists[UserLoss](ctx, t, LossesBlob, lists.Make(shares, input)...)
-	if err != nil {
+// trained reports for each user whether a reference model trained on it.
+func (p *Params) trained(model, users int) []bool {
+	return population.ReferenceParams{Seed: p.Seed, Model: model}.Members(users)
+}
+
+// readLosses reads the losses of all users under a model.
+func (p *Params) readLosses(ctx context.Context, t *tasks.Task, input func(share int) string) (all []UserLoss, err error) {
+	ends := make([]int, p.Shares)
+	for share := range ends {
+		losses, err := readShare(ctx, t, input(share))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, losses...)
+		ends[share] = len(all)
+	}
+	for share, end := range ends {
+		if _, want := p.share(share).Users(len(all)); end != want {
+			return nil, fmt.Errorf("%s ends with user %d of %d; expected %d, because all shares have equally many users: %w", input(share), end, len(all), want, storage.ErrCorrupt)
+		}
+	}
+	return all, nil
+}
+
+func (p *Params) share(share int) *utility.UserShare {
+	return &utility.UserShare{Share: share, Shares: p.Shares}
+}
+
+func readShare(ctx context.Context, t *tasks.Task, input string) (losses []UserLoss, err error) {
+	if err := t.InputJSON(ctx, input, LossesBlob, &losses); err != nil {
 		return nil, err
 	}
-	for user, l := range losses {
+	for i, l := range losses {
 		if math.IsNaN(l.Loss) || math.IsInf(l.Loss, 0) {
-			return nil, tasks.Permanent(fmt.Errorf("user %d has the loss %v by %s; expected a finite number: the model has diverged", user, l.Loss, input(0)))
+			return nil, tasks.Permanent(fmt.Errorf("user %d of %s has the loss %v; expected a finite number: the model has diverged", i, input, l.Loss))
 		}
 	}
 	return losses, nil
@@ -307,29 +332,52 @@ type ReferenceLoss struct {
 	Member bool
 }
 
-// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind.
+// EachUser calls do for every user, in the order of LossesBlob. It holds the losses under reference models of
+// one share of the users at a time. The task has the inputs of Kind.
 func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) error) error {
 	losses, texts, err := p.read(ctx, t)
 	if err != nil {
 		return err
 	}
-	references := make([][]ReferenceLoss, len(losses))
-	if err := p.eachReference(ctx, t, len(losses), func(of []UserLoss, in []bool) error {
-		for user, l := range of {
-			references[user] = append(references[user], ReferenceLoss{l.Loss, in[user]})
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	for user, l := range losses {
-		u := User{UserLoss: l, References: references[user]}
-		if p.Texts {
-			u.Text = texts[user]
-		}
-		if err := do(u); err != nil {
+	for share := range p.Shares {
+		first, end := p.share(share).Users(len(losses))
+		references, err := p.readReferences(ctx, t, share, len(losses))
+		if err != nil {
 			return err
+		}
+		for user := first; user < end; user++ {
+			u := User{UserLoss: losses[user], References: references[user-first]}
+			if p.Texts {
+				u.Text = texts[user]
+			}
+			if err := do(u); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// readReferences reads the losses of a share's users under all reference models, by user and model.
+func (p *Params) readReferences(ctx context.Context, t *tasks.Task, share, users int) ([][]ReferenceLoss, error) {
+	first, end := p.share(share).Users(users)
+	references := make([][]ReferenceLoss, end-first)
+	for i := range references {
+		references[i] = make([]ReferenceLoss, p.References)
+	}
+	for model := range p.References {
+		input := ReferenceInput(model, share)
+		losses, err := readShare(ctx, t, input)
+		if err != nil {
+			return nil, err
+		}
+		if len(losses) != end-first {
+			return nil, fmt.Errorf("%s has losses of %d users; expected those of %d, as of the audited model: %w", input, len(losses), end-first, storage.ErrCorrupt)
+		}
+		in := p.trained(model, users)[first:end]
+		for i, l := range losses {
+			references[i][model] = ReferenceLoss{l.Loss, in[i]}
+		}
+	}
+	return references, nil
 }

@@ -1,6 +1,9 @@
 package membership
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -9,8 +12,11 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/must"
+	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/taskstest"
 )
 
@@ -220,19 +226,87 @@ func TestEqualReferenceModelsGiveFiniteScores(t *testing.T) {
 	}
 }
 
+// lossesOf returns a blob of users with 3 targets each, the first half of whom trained.
+func lossesOf(t *testing.T, users int) map[string][]byte {
+	list := lists.Make(users, func(user int) UserLoss { return UserLoss{Targets: 3, Loss: float64(user), Member: user < users/2} })
+	return map[string][]byte{LossesBlob: must.Get(json.Marshal(list))(t)}
+}
+
 func TestReferenceModelsOfOtherUsersAreRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	audited := g.Put("audited", map[string][]byte{LossesBlob: []byte(`[{"targets":3,"loss":1,"member":true},{"targets":2,"loss":1}]`)})
-	for want, losses := range map[string]string{
-		"reference model 0: losses of 1 users; expected those of 2, as of the audited model": `[{"targets":3}]`,
-		"reference model 0: user 1 has 5 targets; expected 2, as under the audited model":    `[{"targets":3},{"targets":5}]`,
+	of := g.Put("other", lossesOf(t, 2))
+	_, err := g.Try(Kind, Params{Shares: 1, References: 4}, taskstest.In(tasks.PartInput(0), audited), taskstest.In(ReferenceInput(0, 0), of))
+	if want := "reference model 0: user 1 has 3 targets; expected 2, as under the audited model"; err == nil || !strings.Contains(err.Error(), want) || !tasks.IsPermanent(err) {
+		t.Errorf("error %v, want a permanent one: %s", err, want)
+	}
+}
+
+// A share of another length is damage of the store, even if another share makes up for it.
+func TestSharesOfWrongLengthAreDamaged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		audited, reference []int
+		audit, each        string
+	}{
+		{[]int{2, 4}, []int{3, 3}, "part-0 ends with user 2 of 6; expected 3", "part-0 ends with user 2 of 6; expected 3"},
+		{[]int{3, 3}, []int{2, 4}, "reference-0-part-0 ends with user 2 of 6; expected 3", "reference-0-part-0 has losses of 2 users; expected those of 3"},
+		{[]int{3, 3}, []int{2, 3}, "reference model 0: losses of 5 users; expected those of 6", "reference-0-part-0 has losses of 2 users; expected those of 3"},
 	} {
-		of := g.Put(want, map[string][]byte{LossesBlob: []byte(losses)})
-		_, err := g.Try(Kind, Params{Shares: 1, References: 4}, taskstest.In(tasks.PartInput(0), audited), taskstest.In(ReferenceInput(0, 0), of))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
+		g := taskstest.NewGraph(t)
+		var edges []taskstest.Edge
+		for share := range 2 {
+			edges = append(edges, taskstest.In(tasks.PartInput(share), g.Put(fmt.Sprint("audited", share), lossesOf(t, c.audited[share]))),
+				taskstest.In(ReferenceInput(0, share), g.Put(fmt.Sprint("reference", share), lossesOf(t, c.reference[share]))))
 		}
+		p := Params{Shares: 2, References: 4}
+		_, audit := g.Try(Kind, p, edges...)
+		each := p.EachUser(t.Context(), g.Task(edges...), func(User) error { return nil })
+		wants := []string{c.audit, c.each}
+		for i, err := range []error{audit, each} {
+			if err == nil || !strings.Contains(err.Error(), wants[i]) || !errors.Is(err, storage.ErrCorrupt) || tasks.IsPermanent(err) {
+				t.Errorf("shares of %v and %v users: error %v, want %s", c.audited, c.reference, err, wants[i])
+			}
+		}
+	}
+}
+
+// The losses under reference models of a share's users are read after the users of the shares before it are done:
+// those of all users may exceed the memory.
+func TestEachUserReadsOneShareOfTheReferencesAtATime(t *testing.T) {
+	t.Parallel()
+	const shares, users = 3, 7
+	g := taskstest.NewGraph(t)
+	var edges []taskstest.Edge
+	references := make([][]*taskstest.Node, shares)
+	for share := range shares {
+		first, end := (&utility.UserShare{Share: share, Shares: shares}).Users(users)
+		edges = append(edges, taskstest.In(tasks.PartInput(share), g.Put(fmt.Sprint("audited", share), lossesOf(t, end-first))))
+		for model := range 4 {
+			node := g.Put(fmt.Sprint("reference", model, share), lossesOf(t, end-first))
+			references[share] = append(references[share], node)
+			edges = append(edges, taskstest.In(ReferenceInput(model, share), node))
+		}
+	}
+	p, user := Params{Shares: shares, References: 4, Seed: 1}, 0
+	must.Do(t, p.EachUser(t.Context(), g.Task(edges...), func(u User) error {
+		for share, nodes := range references {
+			first, end := (&utility.UserShare{Share: share, Shares: shares}).Users(users)
+			for model, node := range nodes {
+				if read := g.BytesRead(node, LossesBlob) > 0; read != (first <= user) {
+					t.Errorf("user %d: share %d of reference model %d is read: %v", user, share, model, read)
+				}
+				if want := (ReferenceLoss{float64(user - first), p.trained(model, users)[user]}); first <= user && user < end && u.References[model] != want {
+					t.Errorf("user %d, reference model %d: %v, want %v", user, model, u.References[model], want)
+				}
+			}
+		}
+		user++
+		return nil
+	}))
+	if user != users {
+		t.Errorf("%d users, want %d", user, users)
 	}
 }
 

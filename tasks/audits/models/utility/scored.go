@@ -189,6 +189,11 @@ type UserShare struct {
 	ByToken bool `json:"by_token,omitempty"`
 }
 
+// Users returns the users of the share, of all of that number: from first to before end.
+func (p *UserShare) Users(all int) (first, end int) {
+	return p.Share * all / p.Shares, (p.Share + 1) * all / p.Shares
+}
+
 func (p UserShare) UsesProgram() *clientprograms.Program { return p.Program }
 
 // UserModel is a model for measurements of users.
@@ -221,7 +226,7 @@ func MeasureUsers[T any](ctx context.Context, t *tasks.Task, p *UserShare, blob 
 		return err
 	}
 	defer model.release()
-	first, end := p.Share*users/p.Shares, (p.Share+1)*users/p.Shares
+	first, end := p.Users(users)
 	list := make([]T, 0, end-first)
 	for user := first; user < end; user++ {
 		measured, err := measure(model, user)
