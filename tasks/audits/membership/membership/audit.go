@@ -336,6 +336,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 	}
 	if v.Alike {
 		note += "; the model gives all users the same loss, so that nothing can tell them apart: it scores everything alike"
+	} else if v.referencesAlike() {
+		note += "; every attack by reference models ranks all users alike, as if the scorer read one model for all: check that it loads the model that it is given"
 	}
 	if g := v.blind().Members; g != nil {
 		note += fmt.Sprintf("; the texts alone, without a model, tell members with AUC %s%s", percents(g.AUC), audits.TooFewToTell(min(g.Users, v.HeldOut), chance))
@@ -354,6 +356,21 @@ func (v *Outcome) Note(*audits.Cell) string {
 		note += fmt.Sprintf("; no AUC: it takes %d users of each sort at least", minUsers)
 	}
 	return note
+}
+
+// referencesAlike reports whether all attacks by reference models are at chance exactly, with p 1: their scores are
+// equal if each user has one loss under all models.
+func (v *Outcome) referencesAlike() bool {
+	compared := false
+	for _, o := range v.Attacks {
+		if d := o.Attack.description(); d == nil || !d.needs.references || o.Members == nil {
+			continue
+		}
+		if compared = o.Members.AUC.Value == chance && o.Members.P == 1; !compared {
+			return false
+		}
+	}
+	return compared
 }
 
 func (v *Outcome) tooFew() bool { return min(v.Members, v.HeldOut) < minUsers }

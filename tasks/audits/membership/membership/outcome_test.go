@@ -8,6 +8,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
+	"coalmine/tasks/datasets/population"
 )
 
 // found is an outcome with an attack that finds most users.
@@ -164,6 +165,23 @@ func TestAModelThatScoresEverythingAlikeIsNamed(t *testing.T) {
 	}
 	if v, err := newWorld(users(10, 10), 1).outcome(); err != nil || v.Alike {
 		t.Errorf("%+v (%v)", v, err)
+	}
+}
+
+// A scorer that reads one model for all gives each user one loss under the model and its references.
+func TestReferenceModelsThatScoreAsTheModelAreNamed(t *testing.T) {
+	t.Parallel()
+	for changed, alike := range map[float64]bool{0: true, 1: false} {
+		w := newWorld(users(10, 10), 1)
+		for model := range minReferences {
+			losses := users(10, 10)
+			losses[model].Loss += changed
+			must.Do(t, w.refer(losses, population.ReferenceParams{Seed: 1, Model: model}.Members(20)))
+		}
+		v := must.Get(w.outcome())(t)
+		if strings.Contains(v.Note(nil), "as if the scorer read one model for all") != alike {
+			t.Errorf("losses that differ by %g: %s", changed, v.Note(nil))
+		}
 	}
 }
 
