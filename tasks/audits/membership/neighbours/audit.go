@@ -183,6 +183,9 @@ func (v *Outcome) Note(*audits.Cell) string {
 // scaled is a hint at a claim with a wrong divisor or clip norm, which scales the noise and the move alike.
 // v.Noise is already divided by a move of more than the claimed one.
 func (v *Outcome) scaled() string {
+	if !(v.ClaimedSensitivity > 0) { // only in a damaged outcome
+		return ""
+	}
 	scale := v.Sensitivity / v.ClaimedSensitivity
 	expected := v.Claimed * min(1, scale)
 	if math.Abs(scale-1) < scaleTolerance || expected < v.Noise.Low || expected > v.Noise.High {
@@ -229,7 +232,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 
 // elements is the number of elements of noise in a round, which of a program only its replay tells; 0 before.
 func (v *Outcome) elements() int {
-	if v == nil {
+	if v == nil || v.Repeats < 1 {
 		return 0
 	}
 	i := slices.IndexFunc(v.Tests, func(t replay.Test) bool { return t.Name == replay.NoiseTest })

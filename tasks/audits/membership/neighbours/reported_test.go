@@ -79,6 +79,9 @@ func TestTheReplayOfAProgramHasAPower(t *testing.T) {
 	if len(after) != 1 || after[0].Chance != 1e-4 {
 		t.Fatalf("after the replay: %+v", after)
 	}
+	if broken := power(f, s, &Outcome{Finding: v.Finding}); broken != nil {
+		t.Errorf("after a replay of no rounds: %+v", broken)
+	}
 	// By scipy: chi2.cdf(chi2.ppf(1e-4 / 17, 30000) / 0.98**2, 30000).
 	if got := after[0].Power(audits.Question{Sizes: []int{60}, Leak: 0.98}); math.Abs(got-0.7056755626) > 1e-6 {
 		t.Errorf("power %v", got)
@@ -89,10 +92,10 @@ func TestTheReplayOfAProgramHasAPower(t *testing.T) {
 func TestANoteDoubtsTheDivisorOfAClaim(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		sensitivity, noise float64
-		doubts             bool
-	}{{1. / 16, 1. / 16, true}, {16, 1, true}, {1, 1. / 16, false}, {1. / 16, 1. / 256, false}, {2, 0.5, false}} {
-		v := &Outcome{Claimed: 1, ClaimedSensitivity: 1, Finding: replay.Finding{
+		sensitivity, claimed, noise float64
+		doubts                      bool
+	}{{1. / 16, 1, 1. / 16, true}, {16, 1, 1, true}, {1, 1, 1. / 16, false}, {1. / 16, 1, 1. / 256, false}, {2, 1, 0.5, false}, {1, 0, 1, false}, {0, 0, 1, false}} {
+		v := &Outcome{Claimed: 1, ClaimedSensitivity: c.claimed, Finding: replay.Finding{
 			Sensitivity: c.sensitivity, Refuted: true, Noise: replay.Multiplier{Measured: c.noise, Low: 0.99 * c.noise, High: 1.01 * c.noise},
 		}}
 		if doubts := strings.Contains(v.Note(nil), "as if the divisor or the clip norm of the claim were wrong"); doubts != c.doubts {
