@@ -137,7 +137,8 @@ def run(make, *arguments):
     except Again:
         sys.exit(AGAIN)
     if hasattr(trainer, "step") and isinstance(result, dict):
-        result.setdefault("step", f"python3 {shlex.quote(os.path.relpath(sys.argv[0]))} step")
+        interpreter = getattr(sys, "orig_argv", ["python3"])[0]  # as the command of the training names it, from Python 3.10 on
+        result.setdefault("step", shlex.join([interpreter, os.path.relpath(sys.argv[0]), "step"]))
     write_result(job, result)
 
 

@@ -309,7 +309,7 @@ class Steps(Directory):
 
     def test_a_training_names_its_step(self):
         self.assertEqual(self.train().returncode, 0)
-        self.assertEqual(json.loads(self.read("out/result.json")), {"model": "out/model", "step": "python3 train.py step"})
+        self.assertEqual(json.loads(self.read("out/result.json")), {"model": "out/model", "step": f"{sys.executable} train.py step"})
 
     def test_a_step_has_the_data_without_those_who_are_left_out(self):
         sys.path.insert(0, root)
