@@ -389,6 +389,15 @@ func TestATrainingWithoutAStepIsToldWhatItLacks(t *testing.T) {
 			t.Errorf("--replays %s: it prints\n%s\nwant %q", replays, out, want)
 		}
 	}
+	path, home := smallFiles(t, unauditedFile+"audit: {utility: false, neighbours: {repeats: 20}}\n", string(taskstest.Text(300)))
+	must.Do(t, os.Rename(code, filepath.Join(filepath.Dir(path), "trainer")))
+	for _, command := range []string{"plan", "run"} {
+		_, _, messages := coalmine(t, command, path, "--home", home)
+		before, _, _ := strings.Cut(messages, "\nrun ")
+		if want := "names no step, and it has left no out/replay.json: it lacks a step that can be replayed"; !strings.Contains(before, want) {
+			t.Errorf("%s: it prints\n%s\nwant %q before the run", command, messages, want)
+		}
+	}
 }
 
 func checkTrain(t *testing.T, args ...string) (string, int) {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +52,50 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 		}
 		return known[name]
 	}
+}
+
+// warnOfReplays tries each program whose training is to run and to be replayed, and warns of one that lacks a step.
+func (g *global) warnOfReplays(ctx context.Context, sub *submission.Submission) error {
+	if !slices.ContainsFunc(sub.Spec.Cells, func(c experiment.Cell) bool { return c.Experiment.Replay() != nil }) {
+		return nil
+	}
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return err
+	}
+	where, err := g.places.place()
+	if err != nil {
+		return err
+	}
+	archive, done, err := g.planArchive(ctx, where)
+	if err != nil {
+		return err
+	}
+	x, err := forecast.Explain(ctx, p, archive)
+	if err = errors.Join(err, done()); err != nil {
+		return err
+	}
+	tried := map[[2]string]bool{}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxMeasuring, fmt.Errorf("the trial did not end within %v", maxMeasuring))
+	defer cancel()
+	for i := range sub.Spec.Cells {
+		c := &sub.Spec.Cells[i]
+		program := [2]string{c.Experiment.Training.Command, c.Experiment.Training.CodeSHA256}
+		if c.Experiment.Replay() == nil || tried[program] || len(trainingToRun(&p.Cells[i], x, i)) == 0 {
+			continue
+		}
+		tried[program] = true
+		g.note("trying the program of %s on made-up data, for at most a minute: audit.neighbours needs its step", c.Name)
+		m := measured{g, sub, i, &c.Experiment}
+		lacks, err := m.pace().Lacks(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			g.note("the program of %s was not tried: %s", c.Name, firstAndLast(err.Error()))
+		case lacks != "":
+			g.note("warning: audit.neighbours (%s) will fail after the training: %s", c.Label, lacks)
+		}
+	}
+	return nil
 }
 
 // firstAndLast returns the informative lines of a message: the lines between are a traceback.
@@ -132,12 +178,15 @@ func (m *measured) speed(ctx context.Context) (*forecast.Speed, error) {
 	return m.training(ctx)
 }
 
-// training measures a training.command.
-func (m *measured) training(ctx context.Context) (*forecast.Speed, error) {
+// pace is a training.command on synthetic data.
+func (m *measured) pace() *external.Pace {
 	t := &m.experiment.Training
 	code := m.code(t.CodeSHA256)
-	p := external.Pace{
-		Check:  external.Check{Command: t.Command, Code: code, Job: json.RawMessage(t.Job), Rounds: t.Rounds, Shards: t.Shards, Image: m.experiment.Data.Shape(), Terms: m.terms(), Write: m.writable},
+	p := &external.Pace{
+		Check: external.Check{
+			Command: t.Command, Code: code, Job: json.RawMessage(t.Job), Rounds: t.Rounds, Shards: t.Shards, Image: m.experiment.Data.Shape(),
+			Replay: m.experiment.Replay(), Terms: m.terms(), Write: m.writable,
+		},
 		Scorer: code,
 		Sample: external.Sample{
 			Users: int(m.sub.TrainTokens[m.cell]/m.sub.TokensPerUser[m.cell]) + 1, Examples: m.examples(),
@@ -147,7 +196,12 @@ func (m *measured) training(ctx context.Context) (*forecast.Speed, error) {
 	if t.ScorerSHA256 != "" {
 		p.Scorer = m.code(t.ScorerSHA256)
 	}
-	s, err := p.Measure(ctx)
+	return p
+}
+
+// training measures a training.command.
+func (m *measured) training(ctx context.Context) (*forecast.Speed, error) {
+	s, err := m.pace().Measure(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,11 @@ func (g *global) power(ctx context.Context, f *powerFlags, file string, leaks ma
 	if p.Powers, err = forecast.Powers(sub.Spec, leaks); err != nil {
 		return fmt.Errorf("--effect: %w", err)
 	}
-	if f.time {
+	table := f.format == powerFormats[0]
+	if table {
+		g.powerless(&p)
+	}
+	if f.time && !(table && len(p.Powers) == 0) {
 		t := timing{g: g, flags: f, path: path, text: text, known: map[string]*float64{}}
 		if err := t.times(ctx, sub, &p); err != nil {
 			return err
@@ -181,14 +185,17 @@ func (t *timing) of(ctx context.Context, sub *submission.Submission) (*float64, 
 	return timeUncached(ctx, sub, t.g.programs(ctx, sub, t.flags.byPrograms), t.speed)
 }
 
-func (g *global) powerTable(p *powers) error {
+// powerless prints the audits without power, before anything is measured.
+func (g *global) powerless(p *powers) {
 	for _, audit := range p.Powerless {
 		g.printf("%s: no power: it reports %s\n", audit.Audit, audit.Reports)
 	}
 	if len(p.Powers) == 0 {
-		g.printf("no audit of the experiment makes a statement whose power is computed\n")
-		return nil
+		g.printf("no audit of the experiment makes a statement whose power is computed before it runs (results have that of a program's audit.neighbours)\n")
 	}
+}
+
+func (g *global) powerTable(p *powers) error {
 	for i := range p.Powers {
 		s := &p.Powers[i]
 		if i > 0 || len(p.Powerless) > 0 {

@@ -154,6 +154,9 @@ func newRunCommand(g *global) *cobra.Command {
 				return g.runSubmission(ctx, &flags, nil)
 			}
 			sub, err := flags.prepare(ctx, g, args[0])
+			if err == nil {
+				err = g.warnOfReplays(ctx, sub)
+			}
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"coalmine/internal/contracts"
@@ -55,6 +56,21 @@ func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	}
 	scoring, err := p.scoring(ctx, first)
 	return &Seconds{Start: training.Start, Example: training.Each, Load: scoring.Start, Text: scoring.Each}, err
+}
+
+// Lacks trains for one round on a few examples, and returns the sentence that names what the command lacks for the
+// replay that its job asks for; "" if it lacks nothing. An error tells nothing of that.
+func (p *Pace) Lacks(ctx context.Context) (string, error) {
+	one := *p
+	one.Rounds = 1
+	x, err := one.trained(ctx, fewExamples)
+	if err == nil {
+		x.workspace.Remove()
+	}
+	if v, ok := errors.AsType[*contracts.Violation](err); ok && v.Rule == TellsOfReplays {
+		return v.Error(), nil
+	}
+	return "", err
 }
 
 // trained trains on about the given number of examples.

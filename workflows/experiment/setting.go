@@ -83,6 +83,16 @@ func (e *Experiment) Sender() audits.Sender {
 	return nil
 }
 
+// Replay returns the replay that an audit asks of a training.command; nil without one.
+func (e *Experiment) Replay() *external.Replay {
+	for _, m := range e.Audit.Requested() {
+		if m.Replay != nil && e.Training.Command != "" {
+			return m.Replay(m.Fields)
+		}
+	}
+	return nil
+}
+
 // joining returns the number of users that audits add to the population.
 func (e *Experiment) joining() int {
 	if s := e.Sender(); s != nil {

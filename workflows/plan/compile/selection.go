@@ -151,11 +151,7 @@ func (c *cell) trainParams() external.TrainParams {
 	if s := c.experiment.Sender(); s != nil {
 		params.OneShot = s.Request()
 	}
-	for _, m := range c.experiment.Audit.Requested() {
-		if m.Replay != nil {
-			params.Replay = m.Replay(m.Fields)
-		}
-	}
+	params.Replay = c.experiment.Replay()
 	return params
 }
 
