@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -119,37 +120,59 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 
 // newest returns the last submitted of several runs, if all are of one experiment. Removed and
 // unreadable runs do not count.
-func (l *Local) newest(ctx context.Context, name string, fits []string) (*runs.Run, error) {
-	all, err := l.existing(ctx, fits)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(all) == 0:
-		return nil, fmt.Errorf("run %q: %w in %s that can be read; see: coalmine status", name, ErrNoRun, l.archive)
-	case slices.ContainsFunc(all, func(r *runs.Run) bool { return r.Spec.Name != all[0].Spec.Name }):
-		return nil, fmt.Errorf("run %q: %w of different experiments begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
+func (l *Local) newest(ctx context.Context, name string, fits []string) (newest *runs.Run, err error) {
+	n := 0
+	for run, err := range l.existing(ctx, oneOfEachFirst(fits)) {
+		switch {
+		case err != nil:
+			return nil, err
+		case newest != nil && run.Spec.Name != newest.Spec.Name:
+			return nil, fmt.Errorf("run %q: %w of different experiments begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
+		case newest == nil || bySubmission(run, newest) > 0:
+			newest = run
+		}
+		n++
 	}
-	newest := slices.MaxFunc(all, bySubmission)
-	if len(all) > 1 {
-		ReportChoice(ctx, Choice{name, newest.ID, len(all)})
+	switch {
+	case n == 0:
+		return nil, fmt.Errorf("run %q: %w in %s that can be read; see: coalmine status", name, ErrNoRun, l.archive)
+	case n > 1:
+		ReportChoice(ctx, Choice{name, newest.ID, n})
 	}
 	return newest, nil
 }
 
+// oneOfEachFirst moves one id of each experiment before the others, so that few runs are read if experiments differ.
+func oneOfEachFirst(ids []string) []string {
+	seen := map[string]bool{}
+	var first, others []string
+	for _, id := range ids {
+		experiment := id[:max(0, strings.LastIndexByte(id, '-'))]
+		if seen[experiment] {
+			others = append(others, id)
+			continue
+		}
+		seen[experiment] = true
+		first = append(first, id)
+	}
+	return append(first, others...)
+}
+
 func bySubmission(a, b *runs.Run) int { return a.State.Submitted.Compare(b.State.Submitted) }
 
-// existing returns the runs with these ids, except removed and unreadable ones.
-func (l *Local) existing(ctx context.Context, ids []string) (all []*runs.Run, err error) {
-	for _, id := range ids {
-		switch run, err := l.get(ctx, id); {
-		case errors.Is(err, ErrNoRun), errors.Is(err, storage.ErrNotFound), runs.IsUnreadable(err):
-		case err != nil:
-			return nil, err
-		default:
-			all = append(all, run)
+// existing reads the runs with these ids, except removed and unreadable ones, up to the first error.
+func (l *Local) existing(ctx context.Context, ids []string) iter.Seq2[*runs.Run, error] {
+	return func(yield func(*runs.Run, error) bool) {
+		for _, id := range ids {
+			run, err := l.get(ctx, id)
+			if errors.Is(err, ErrNoRun) || errors.Is(err, storage.ErrNotFound) || runs.IsUnreadable(err) {
+				continue
+			}
+			if !yield(run, err) || err != nil {
+				return
+			}
 		}
 	}
-	return all, nil
 }
 
 // Earlier is the run before a new one of the same name with another experiment.
@@ -182,12 +205,19 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 		return nil, err
 	}
 	prefix := run.ID[:strings.LastIndexByte(run.ID, '-')+1]
-	all, err := l.existing(ctx, slices.DeleteFunc(ids, func(id string) bool { return id == run.ID || !strings.HasPrefix(id, prefix) }))
-	all = slices.DeleteFunc(all, func(r *runs.Run) bool { return r.Spec.Name != spec.Name })
-	if err != nil || len(all) == 0 {
-		return nil, err
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id == run.ID || !strings.HasPrefix(id, prefix) })
+	var newest *runs.Run
+	for r, err := range l.existing(ctx, ids) {
+		if err != nil {
+			return nil, err
+		}
+		if r.Spec.Name == spec.Name && (newest == nil || bySubmission(r, newest) > 0) {
+			newest = r
+		}
 	}
-	newest := slices.MaxFunc(all, bySubmission)
+	if newest == nil {
+		return nil, nil
+	}
 	if newest.Spec.Digest == run.Spec.Digest {
 		return nil, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
+	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
@@ -24,7 +25,8 @@ import (
 // the runs are of several.
 func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	t.Parallel()
-	archive := storage.NewArchive(storagetest.NewMemory())
+	store := fault.Wrap(storagetest.NewMemory())
+	archive := storage.NewArchive(store)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	service := runs.NewService(archive, func() time.Time { now = now.Add(time.Hour); return now })
 	submit := func(name, experiment string) string {
@@ -48,8 +50,10 @@ func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	if s, err := api.History(ctx, "grids"); err != nil || s.Run != lone || len(told) != 1 {
 		t.Errorf("grids is %+v, %v; told %+v", s, err, told)
 	}
-	if s, err := api.History(ctx, "gri"); !errors.Is(err, control.ErrAmbiguous) {
-		t.Errorf("gri, which fits two experiments, is %+v, %v", s, err)
+	reads := &fault.Rule{Op: fault.Get, Name: "runs/*/spec"}
+	store.Add(reads)
+	if s, err := api.History(ctx, "gri"); !errors.Is(err, control.ErrAmbiguous) || reads.Fired() != 3 {
+		t.Errorf("gri, which fits two experiments, is %+v, %v after %d reads; want 3: of gri, and of a run of each", s, err, reads.Fired())
 	}
 	if s, err := api.History(ctx, "grid"); err != nil || s.Run != newest || len(told) != 2 {
 		t.Errorf("grid, the name of one experiment and the beginning of another's, is %+v, %v; told %+v", s, err, told)
