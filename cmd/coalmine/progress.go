@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -43,6 +44,9 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 		return ctx.Err()
 	}
 	if last == nil || !last.Phase.Finished() {
+		if last != nil && removed(ctx, api, last.Run) {
+			return fmt.Errorf("run %s was removed while this command followed it; submit its experiment again to compute it", last.Run)
+		}
 		return fmt.Errorf("the connection to the run was lost; see its state with: coalmine status")
 	}
 	if last.Error != "" {
@@ -52,6 +56,12 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 		g.note("%s was cancelled; its results so far stay, and coalmine resume %[1]s continues it", last.Run)
 	}
 	return nil
+}
+
+// removed reports whether a run no longer exists; its id may begin those of others.
+func removed(ctx context.Context, api control.API, run string) bool {
+	found, err := api.Status(ctx, run)
+	return errors.Is(err, control.ErrNoRun) || err == nil && found.Run != run
 }
 
 // measuredSoFar returns the last measurements of a run's cells in training, by cell name; nil if

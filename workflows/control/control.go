@@ -375,11 +375,12 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, err
 	return statuses, nil
 }
 
-// watch sends the status of a run whenever it may have changed, until the run has finished.
+// watch sends the status of a run whenever it may have changed, until the run has finished or is removed.
 func (l *Local) watch(ctx context.Context, run *runs.Run, record *recorded, statuses chan<- *status.Run) {
 	for {
-		changed := l.changes()
-		if _, err := l.runs.Refresh(ctx, run); err != nil && ctx.Err() != nil {
+		news := l.changes()
+		changed, err := l.runs.Refresh(ctx, run)
+		if err != nil && ctx.Err() != nil || err == nil && !changed && l.removed(ctx, run.ID) {
 			return
 		}
 		s := l.status(ctx, run, record, l.glance())
@@ -392,12 +393,17 @@ func (l *Local) watch(ctx context.Context, run *runs.Run, record *recorded, stat
 			return
 		}
 		select {
-		case <-changed:
+		case <-news:
 		case <-time.After(watchEvery):
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// removed reports whether a run has no record any more: its log, which said that it is cancelled, may be gone too.
+func (l *Local) removed(ctx context.Context, id string) bool {
+	return errors.Is(l.runs.AddSpec(ctx, &runs.Run{ID: id}), storage.ErrNotFound)
 }
 
 // changes returns a channel that is closed when the coordinator of this process

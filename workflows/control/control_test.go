@@ -44,3 +44,21 @@ func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinatorAndOneThatLeavesI
 	redis.Kill()
 	expect(status.WaitQueue, "the queue does not answer")
 }
+
+// A log that was deleted says no more that its run is cancelled: a watch must not wait for that.
+func TestAWatchOfARemovedRunEnds(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
+	must.Do(t, err)
+	statuses := must.Get(control.New(archive, nil, nil).Watch(t.Context(), run.ID))(t)
+	if s := <-statuses; s.Phase != runs.Queued {
+		t.Errorf("the first status is %s, want %s", s.Phase, runs.Queued)
+	}
+	must.Do(t, archive.DeleteRun(t.Context(), run.ID))
+	for s := range statuses {
+		if s.Phase.Finished() {
+			t.Errorf("a removed run is %s", s.Phase)
+		}
+	}
+}
