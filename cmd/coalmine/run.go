@@ -31,7 +31,9 @@ type submitFlags struct {
 	fresh    bool
 	priority int
 	goesOn   string // run of --continue
-	submits  bool
+	// submitted is the run that this command has submitted; "" before.
+	submitted string
+	submits   bool
 	// makesHome is set for a command that creates a missing home.
 	makesHome bool
 	set       *pflag.FlagSet
@@ -92,19 +94,30 @@ func (s *submitFlags) noteIdle(g *global, who string) {
 }
 
 // submit uploads the missing sources, and then submits.
-func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (control.Submitted, error) {
-	if s.goesOn != "" {
-		return goOn(ctx, api, s.goesOn)
+//
+// After a submission to a process that has ended, it returns the same run, which may be finished.
+func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (submitted control.Submitted, err error) {
+	switch {
+	case s.submitted != "":
+		found, err := api.Status(ctx, s.submitted)
+		if err != nil {
+			return control.Submitted{}, err
+		}
+		return control.Submitted{Run: found.Run, Continued: true, Phase: found.Phase}, nil
+	case s.goesOn != "":
+		submitted, err = goOn(ctx, api, s.goesOn)
+	default:
+		if err := sub.Upload(ctx, api); err != nil {
+			return control.Submitted{}, err
+		}
+		record := sub.Record()
+		record.Priority = s.givenPriority()
+		submitted, err = api.Submit(ctx, record, s.fresh)
 	}
-	if err := sub.Upload(ctx, api); err != nil {
-		return control.Submitted{}, err
-	}
-	record := sub.Record()
-	record.Priority = s.givenPriority()
-	submitted, err := api.Submit(ctx, record, s.fresh)
 	if errors.Is(err, control.ErrKey) {
 		err = fmt.Errorf("the secret key file holds another key: %w", err)
 	}
+	s.submitted = submitted.Run
 	return submitted, err
 }
 
@@ -212,7 +225,7 @@ func (g *global) runEmbedded(ctx context.Context, home string, flags *submitFlag
 		if err == nil || ctx.Err() != nil || !ends(ctx, owned, err) {
 			return g.conclude(ctx, &flags.notify, outcome, err)
 		}
-		g.note("process %d has ended before the run; it goes on here", owned.PID)
+		g.note("process %d has ended; the run goes on here", owned.PID)
 	}
 }
 

@@ -125,11 +125,14 @@ func TestARunOutlivesTheOwnerOfItsHome(t *testing.T) {
 			w := newWorkspace(t)
 			owner := start(t, w.coalmine("run", "experiment.yaml", "--set", "name=other", "--set", "seed=2"))
 			owner.await("the owner is at work", w.progressed(1))
-			beside := start(t, w.coalmine("run", "experiment.yaml"))
+			beside := start(t, w.coalmine("run", "experiment.yaml", "--new"))
 			beside.await("the run went to the owner", func() bool { return strings.Contains(beside.stderr.String(), "run tiny-") })
 			end(owner)
-			if code := beside.wait(); code != 0 || !strings.Contains(beside.stderr.String(), "it goes on here") {
+			if code := beside.wait(); code != 0 || !strings.Contains(beside.stderr.String(), "the run goes on here") {
 				t.Fatalf("exit status %d\n%s", code, beside.stderr.String())
+			}
+			if ids := must.Get(w.archive().Runs(t.Context()))(t); len(ids) != 2 {
+				t.Errorf("runs %q; want one of each command", ids)
 			}
 			want.equals(t, w.outcome())
 		})
