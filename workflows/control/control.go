@@ -401,11 +401,6 @@ func (l *Local) watch(ctx context.Context, run *runs.Run, record *recorded, stat
 	}
 }
 
-// removed reports whether a run has no record any more: its log, which said that it is cancelled, may be gone too.
-func (l *Local) removed(ctx context.Context, id string) bool {
-	return errors.Is(l.runs.AddSpec(ctx, &runs.Run{ID: id}), storage.ErrNotFound)
-}
-
 // changes returns a channel that is closed when the coordinator of this process
 // has news; never if there is no coordinator.
 func (l *Local) changes() <-chan struct{} {
