@@ -331,8 +331,9 @@ func numbered(letter string, index, count int) string {
 	return fmt.Sprintf("%s%0*d", letter, max(2, len(fmt.Sprint(count))), index+1)
 }
 
-// pathPattern matches a path in --set and the grid.
-var pathPattern = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
+// pathPattern matches a path in --set. Names of fields are lowercase with underscores; one with another letter
+// is an unknown field, or one of training.job.
+var pathPattern = regexp.MustCompile(`^[\w-]+(\.[\w-]+)*$`)
 
 // applySets merges overrides such as training.cohort=50 into the tree, in order. The position of
 // their mistakes is "--set training.cohort=50".

@@ -28,6 +28,7 @@ func TestNamesOfOtherFrameworksAreAnsweredByOurs(t *testing.T) {
 		"training.client.local_epochs": "training.client.epochs", "training.client.lr": "training.client.learning_rate",
 		"training.client.max_grad_norm": "training.client.gradient_clip",
 		"training.privacy.l2_norm_clip": "training.privacy.clip", "training.privacy.sigma": "training.privacy.noise_multiplier",
+		"audit.one-run.canaries": "audit.one_run", "training.Cohort": "training.cohort",
 		"audit.random_sampling.num_references": "audit.random_sampling.references", "audit.beam_search.beam_width": "audit.beam_search.width",
 	} {
 		_, err := Parse("file.yaml", []byte(minimal), Options{Sets: []string{theirs + "=1"}})
