@@ -45,7 +45,7 @@ export interface ResultCell {
   cell: string; label: string; axes: JsonObject; parameters?: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; gate?: 'met' | 'failed'; breaches?: string[]; unjudged?: string[]; epsilon_underestimates?: boolean;
   utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[]; so_far?: SoFar;
 }
-/** SoFar is what was measured last of a cell that still trains. */
+/** SoFar is the last measurement of a cell that still trains. */
 export interface SoFar { unit: 'round' | 'step'; steps: number; measured: JsonObject; audit: JsonObject }
 export interface Experiment { name: string; cells: { name: string; experiment: JsonObject }[] }
 export interface Results { run: string; experiment: string; cells: ResultCell[] }
@@ -59,7 +59,7 @@ export interface Reader { key: string; kind: string; label: string; input: strin
 export interface Ancestry { node: Node; readers: Reader[]; readers_total: number }
 export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; budget?: { epsilon: number; delta: number }; assumptions: string[] | null; not_covered: string[] | null; validity?: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
 
-/** base is the path below which a proxy shows the server; '' where it is the root. */
+/** base is the server's path behind a proxy; '' for the root. */
 export const base = document.querySelector<HTMLMetaElement>('meta[name="base"]')?.content ?? '';
 
 export const api = base + '/api/v1';
@@ -109,5 +109,5 @@ export const drawn = async (figure: unknown, format: string) =>
 
 export const steer = (run: string, command: JsonObject) => post(at('runs', run, 'steer'), command);
 
-/** message is what an error says. */
+/** message is the text of an error. */
 export const message = (e: unknown) => (e instanceof TypeError ? 'the server does not answer (coalmine page opens the page of a home again)' : e instanceof Error ? e.message : String(e));

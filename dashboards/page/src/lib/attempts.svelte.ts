@@ -2,11 +2,11 @@ import { message } from './api';
 
 const retryAfter = 5000; // ms until what has failed is tried again
 
-/** Attempts are what a view asks for beside its stream, which may fail while the server is away. */
+/** Attempts are a view's requests beside its stream, which may fail while the server is away. */
 export class Attempts {
-  /** trouble is why the last one failed, '' if it did not. */
+  /** trouble is the error of the last one; '' if it succeeded. */
   trouble = $state('');
-  /** failed counts those that failed, some seconds later: what depends on it asks again. */
+  /** failed counts the failed ones, some seconds later; effects that read it repeat their requests. */
   failed = $state(0);
 
   async make(what: () => Promise<void>) {

@@ -1,8 +1,8 @@
-// What audits say of epsilon, beside what is proved and claimed.
+// The epsilons that audits measure, beside the proved and the claimed one.
 import type { Json, JsonObject, ResultCell } from './api';
 import { digits } from './format';
 
-/** Finding is what one audit has found of a cell's training. */
+/** Finding is the result of one audit of a cell's training. */
 export interface Finding { audit: string; found: string; delta: number | undefined; refutes: string; refuted: boolean; powerless?: boolean }
 
 const object = (x: Json | undefined) => (typeof x === 'object' && x !== null && !Array.isArray(x) ? x : undefined);
@@ -16,29 +16,29 @@ function oneRun(verdict: JsonObject | undefined, cell: ResultCell): Finding[] {
   const [least, delta, curve] = [number(verdict.epsilon_lower), number(verdict.delta), object(verdict.trade_off)];
   const refuted = curve ? curve.epsilon_refuted === true : isAbove(verdict, cell.privacy);
   const powerless = !refuted && isPowerless(verdict, cell.privacy);
-  const refutes = refuted ? 'the epsilon that is proved' : powerless ? 'nothing: POWERLESS' : 'nothing';
+  const refutes = refuted ? 'the proved epsilon' : powerless ? 'nothing: POWERLESS' : 'nothing';
   const bound: Finding = { audit: 'one-run', found: `at least ${digits(least)}`, delta, refutes, refuted, powerless };
   return curve ? [bound, byCurve(curve, delta)] : [bound];
 }
 
-/** isAbove says that a bound is above what is proved at the same delta of the same change of the data. */
+/** isAbove reports whether a bound is above the proved epsilon at the same delta and neighbouring relation. */
 function isAbove(verdict: JsonObject, privacy: JsonObject | undefined) {
   const [least, proved] = [number(verdict.epsilon_lower), number(privacy?.epsilon_proved)];
   const same = verdict.delta === privacy?.delta && verdict.neighbouring === privacy?.neighbouring;
   return same && least !== undefined && proved !== undefined && least > proved;
 }
 
-/** isPowerless says that not even with every guess right a bound would be above what is proved. */
+/** isPowerless reports whether a bound would not exceed the proved epsilon even with every guess right. */
 function isPowerless(verdict: JsonObject, privacy: JsonObject | undefined) {
   const [most, proved] = [number(verdict.epsilon_largest_canaries), number(privacy?.epsilon_proved)];
   return most !== undefined && proved !== undefined && most < proved;
 }
 
-/** byCurve is what the guesses say of the noise: with that much they were too improbable. */
+/** byCurve is the finding on the noise: with that noise multiplier the guesses are too improbable. */
 function byCurve(curve: JsonObject, delta: number | undefined): Finding {
   const refuted = curve.refuted === true && curve.claimed === true;
   const noise = number(curve.noise_multiplier_refuted);
-  const refutes = refuted ? 'the noise that is claimed' : noise === undefined ? 'nothing' : `a noise multiplier of ${digits(noise)} and more`;
+  const refutes = refuted ? 'the claimed noise' : noise === undefined ? 'nothing' : `a noise multiplier of ${digits(noise)} and more`;
   return { audit: 'one-run, by trade-off curve', found: `at least ${curve.epsilon_lower === null ? '∞' : digits(number(curve.epsilon_lower))}`, delta, refutes, refuted };
 }
 

@@ -1,4 +1,4 @@
-// What uPlot draws: its options, and what it has no word for: dots that share a place, boxes,
+// Options of uPlot, and drawings that it lacks: dots that share a place, boxes,
 // marks, and axes of names.
 import type uPlot from 'uplot';
 import { quartiles, type Points, type Series } from './curves';
@@ -21,7 +21,7 @@ export interface Chart {
   lanes?: string[]; spans?: Span[];
   /** range of the x axis that is shown, and who is told of another that is dragged. */
   range?: [number, number]; onrange?: (from: number, to: number) => void;
-  /** onspan is told of a span that is clicked. */
+  /** onspan is called with a clicked span. */
   onspan?: (span: Span) => void;
 }
 
@@ -85,7 +85,7 @@ const standing = (names: string[]): Partial<uPlot.Axis> => ({
 const letter = 7; // pixels that one is wide, at most
 const longest = 26; // letters of a name that stands upright
 
-/** fitting are names in what they differ: word below word, or upright where there is no room for a word. */
+/** fitting are the differing parts of names, a word per line, or upright if a word does not fit. */
 function fitting(names: string[], width: number): { texts: string[]; height: number; upright: boolean } {
   const own = differing(names);
   const lines = own.map((n) => wrapped(n, (width - 70) / names.length / letter - 1));
@@ -95,17 +95,17 @@ function fitting(names: string[], width: number): { texts: string[]; height: num
   return { texts, height: 14 + letter * Math.max(...texts.map((t) => t.length)), upright: true };
 }
 
-/** shortened are names in what they differ, of so many letters at most. */
+/** shortened are the differing parts of names, of a limited number of letters. */
 export const shortened = (names: string[], letters: number) => differing(names).map((n) => (n.length > letters ? n.slice(0, Math.max(3, letters - 1)) + '…' : n));
 
-/** differing leaves out of names such as "iid, SGD, b=10" what all of them have. */
+/** differing removes the common parts of names such as "iid, SGD, b=10". */
 function differing(names: string[]): string[] {
   const parts = names.map((n) => n.split(', '));
   const own = parts[0]?.map((_, i) => i).filter((i) => new Set(parts.map((p) => p[i])).size > 1) ?? [];
   return own.length > 0 && parts.every((p) => p.length === parts[0]!.length) ? parts.map((p) => own.map((i) => p[i]).join(', ')) : names;
 }
 
-/** wrapped are the lines of a text in so much room; none where a word has not enough. */
+/** wrapped are the lines of a text in a width; none if a word does not fit. */
 function wrapped(text: string, room: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(' ')) {
@@ -251,7 +251,7 @@ function boxes(u: uPlot, points: Points, stroke: string) {
 
 const red = 3; // of the colours: what failed
 
-/** spans are drawn as bars in their lanes, those of a pixel and less as lines; a cross stands on what failed. */
+/** spans are drawn as bars in their lanes, those of a pixel and less as lines; failed ones have a cross. */
 function spans(u: uPlot, all: Span[], colours: string[]) {
   const others = colours.filter((_, i) => i !== red);
   drawing(u, colours[red]!, (pixel) => {
@@ -274,7 +274,7 @@ function cross(u: uPlot, x: number, y: number, half: number) {
   u.ctx.stroke();
 }
 
-/** pick finds the span that is meant by a click, one that failed before others. */
+/** pick finds the clicked span, failed ones first. */
 function pick(u: uPlot, chart: Chart, e: MouseEvent) {
   const [x, lane, near] = [u.posToVal(e.offsetX, 'x'), Math.round(u.posToVal(e.offsetY, 'y')), u.posToVal(6, 'x') - u.posToVal(0, 'x')];
   const meant = (chart.spans ?? []).filter((s) => s.lane === lane && s.from - near <= x && x <= s.to + near);

@@ -1,4 +1,4 @@
-// What time it is, for ages of what is shown. It stands still while nobody looks at the page.
+// The time, for displayed ages. It stands still while the page is hidden.
 
 export const clock = $state({ now: Date.now() });
 const tick = () => document.hidden || (clock.now = Date.now());

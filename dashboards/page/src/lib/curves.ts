@@ -12,18 +12,18 @@ export interface Series {
   spreads?: [x: number, y: number][]; band?: [x: number, low: number, high: number][];
   /** names stand at dots, in their order. */
   names?: string[];
-  /** about names what is at a place. */
+  /** about describes a place. */
   about?: (x: number, y: number) => string;
 }
 
-/** told are the numbers of a path in the rows of rounds, or in measurements. */
+/** told are the numbers at a path of the rounds' rows or of measurements. */
 const told = (rows: JsonObject[], name: string): Points =>
   rows.flatMap((r) => {
     const value = numbers(r).find(([path]) => path === name)?.[1];
     return value === undefined || typeof r.round !== 'number' ? [] : [[r.round, value] as [number, number]];
   });
 
-/** metricsOf are the names of what is known along some curves, those of rounds first. */
+/** metricsOf are the names of the metrics of some curves, those of rounds first. */
 export function metricsOf(curves: Curve[]): string[] {
   const names = curves.flatMap((c) => [
     ...[...c.rounds.slice(-1), ...c.rounds.slice(0, 1), ...c.audited].flatMap((p) => numbers(p).map(([path]) => path)),
@@ -32,11 +32,11 @@ export function metricsOf(curves: Curve[]): string[] {
   return [...new Set(names)].filter((n) => !plain.includes(n));
 }
 
-/** places are what a metric can be drawn against. */
+/** places are the possible x axes of a metric. */
 export const places = { rounds: 'rounds', share: '% of the training', examples: 'examples', tokens: 'tokens', time: 'minutes since the training began' };
 export type By = keyof typeof places;
 
-/** pointsOf are a metric along a curve. What stands before the first known place is left out. */
+/** pointsOf are the points of a metric along a curve, without those before the first known place. */
 export function pointsOf(curve: Curve, name: string, by: By = 'rounds'): Points {
   const found = told(curve.rounds, name);
   const points = found.length > 0 ? found : told(curve.audited, name);
@@ -59,7 +59,7 @@ function placer(curve: Curve, by: By): (round: number) => number | undefined {
   }
 }
 
-/** sums are what rounds have taken together up to each. Rounds that are left out count as the next one. */
+/** sums are cumulative sums over rounds. Omitted rounds count as the next one. */
 function sums(rounds: JsonObject[], name: string): Points {
   const each = Number(rounds[0]?.round ?? 1);
   let [before, sum] = [0, 0];
@@ -85,7 +85,7 @@ function between(points: Points): (x: number) => number | undefined {
   };
 }
 
-/** smooth is an exponential mean over about so many points; 1 and less leave them as they are. */
+/** smooth is an exponential mean over about over points; 1 and less change nothing. */
 export function smooth(points: Points, over: number): Points {
   if (!(over > 1)) return points;
   const weight = 2 / (over + 1);
@@ -93,7 +93,7 @@ export function smooth(points: Points, over: number): Points {
   return points.map(([x, y]) => [x, (mean += weight * (y - mean))]);
 }
 
-/** histogram counts values in so many bins of equal width; a bin stands at its middle. */
+/** histogram counts values in bins of equal width; a bin stands at its middle. */
 export function histogram(values: number[], bins: number): Points {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   if (!(high > low)) return values.length > 0 ? [[low, values.length]] : [];

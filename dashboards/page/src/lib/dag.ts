@@ -33,7 +33,7 @@ export async function lay(nodes: Node[]): Promise<Drawing> {
   };
 }
 
-/** around is what has room for points beside what dagre counts, which is boxes. */
+/** around is the margin for points, beside the boxes that dagre counts. */
 function around(points: { x: number; y: number }[], { width = 0, height = 0 }: { width?: number; height?: number }) {
   const [xs, ys] = [points.map((p) => p.x), points.map((p) => p.y)];
   const [left, top] = [Math.min(0, ...xs), Math.min(0, ...ys)];
@@ -47,14 +47,14 @@ function detailOf(nodes: Node[]): string {
   return `${done} of ${nodes.length} made`;
 }
 
-/** stateOf is how far the nodes of a box are: of a training its last step counts. */
+/** stateOf is the progress of a box's nodes; of a training, its last step counts. */
 export function stateOf(nodes: Node[]): 'done' | 'running' | 'waiting' {
   const last = nodes.reduce((a, b) => ((b.step ?? 0) >= (a.step ?? 0) ? b : a));
   if (last.step ? last.committed : nodes.every((n) => n.committed)) return 'done';
   return nodes.some((n) => n.committed) ? 'running' : 'waiting';
 }
 
-/** reached are the keys of all nodes that can be come to from one, by what next gives. */
+/** reached are the keys of all nodes reachable from one by next. */
 export function reached(from: string, next: (key: string) => string[]): Set<string> {
   const found = new Set<string>();
   const open = [from];

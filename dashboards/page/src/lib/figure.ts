@@ -1,4 +1,4 @@
-// Charts to take along: as the server draws figures for papers, and as numbers.
+// Charts for download: as the server draws figures for papers, and as numbers.
 import { quartiles, type Points, type Series } from './curves';
 import type { Chart } from './chart';
 
@@ -36,7 +36,7 @@ function sent(s: Series): Sent[] {
   }
 }
 
-/** stairs has the corners of a line that goes on level after each of its points, or before it. */
+/** stairs has the corners of a step line, level after each of its points or before it. */
 const stairs = (points: Points, kind: 'after' | 'before'): Points =>
   points.flatMap(([x, y], i) => {
     const [px, py] = points[i - 1] ?? [x, y];

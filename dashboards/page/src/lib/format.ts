@@ -12,7 +12,7 @@ export function digits(x: number | null | undefined): string {
 
 export const when = (time: string) => new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
-/** duration is for people: two units at most. */
+/** duration is a duration in two units at most. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return '–';
   const s = Math.max(0, Math.round(seconds));

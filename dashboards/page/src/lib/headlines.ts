@@ -1,4 +1,4 @@
-// What came out of a run in a few numbers, of its settings.
+// The main numbers of a run.
 import type { ResultCell } from './api';
 import { moments, settings, values } from './settings';
 
@@ -15,7 +15,7 @@ export const headlines: Headline[] = [
   { name: 'epsilon', label: 'Greatest epsilon', metric: 'privacy.epsilon_proved', about },
 ];
 
-/** headlinesOf are those that some cells have, by name. */
+/** headlinesOf are the headlines of some cells, by name. */
 export function headlinesOf(cells: ResultCell[]): Map<string, number> {
   const all = settings(cells);
   return new Map(headlines.flatMap(({ name, metric, least }): [string, number][] => {

@@ -5,14 +5,14 @@ const retryAfter = 5000; // ms until a stream that was refused is tried again
 const lookAgain = 20000; // ms until a finished run is looked at again
 
 /**
- * Live is the newest state that a stream of events has told. It rests while nobody looks at
- * the page, since browsers keep few connections to one server.
+ * Live is the newest state of a stream of events. It is closed while the page is
+ * hidden, because browsers keep few connections to one server.
  */
 export class Live<T> {
   value = $state.raw<T>();
-  /** connection is how the stream stands, for people: "connecting …" only while it is opened. */
+  /** connection is the displayed state of the stream: "connecting …" only while it is opened. */
   connection = $state('');
-  /** trouble is why there is nothing newer, '' if nothing is wrong. */
+  /** trouble is the error that stopped the stream; '' if there is none. */
   trouble = $state('');
   private last = '';
   private ended = false; // a finished run is looked at again without a word
@@ -21,7 +21,7 @@ export class Live<T> {
 
   constructor(private path: string) {}
 
-  /** start follows until the function that it returns is called. */
+  /** start reads the stream until the returned function is called. */
   start(): () => void {
     const look = () => (document.hidden ? this.close() : this.open());
     document.addEventListener('visibilitychange', look);
@@ -32,7 +32,7 @@ export class Live<T> {
     };
   }
 
-  /** open begins anew: a run that had ended may go on. */
+  /** open connects again: a finished run may continue. */
   open() {
     this.close();
     const source = new EventSource(`${api}${this.path}/events`);
@@ -58,7 +58,7 @@ export class Live<T> {
     this.value = parse(data) as T;
   }
 
-  /** lost asks why: the server may be away, refuse, or want a login. */
+  /** lost finds the reason: the server is unreachable, refuses, or requires a login. */
   private async lost(source: EventSource) {
     if (source.readyState === EventSource.CLOSED) this.again(retryAfter);
     this.ended = false;

@@ -1,4 +1,4 @@
-// What this browser remembers of how somebody wants to see things.
+// The display settings that the browser keeps.
 
 const prefix = 'coalmine.';
 

@@ -13,7 +13,7 @@ export function numbers(x: Json | undefined, prefix = '', depth = 2): [string, n
   });
 }
 
-/** metricsOf are the numbers that came out of a cell, by name. */
+/** metricsOf are the metrics of a cell, by name. */
 export function metricsOf(cell: ResultCell): Map<string, number> {
   const found = [...numbers(cell.utility, 'utility'), ...numbers(cell.audit, 'audit')];
   for (const name of ['epsilon_proved', 'epsilon']) {
@@ -25,7 +25,7 @@ export function metricsOf(cell: ResultCell): Map<string, number> {
 
 const told = ['perplexity', 'recall_at_1', 'random_sampling.memorized', 'exposure.highest']; // of a measurement so far
 
-/** soFar is what was measured last of a cell that still trains: "so far: round 300 of 800: perplexity 62.2". */
+/** soFar is the last measurement of a cell that still trains: "so far: round 300 of 800: perplexity 62.2". */
 export function soFar({ so_far }: ResultCell): string {
   if (!so_far) return '';
   const found = new Map([...numbers(so_far.measured.utility), ...numbers(so_far.audit)]);
@@ -36,7 +36,7 @@ export function soFar({ so_far }: ResultCell): string {
 /** namesOf are the names of all metrics of some cells, in the order in which they come. */
 export const namesOf = (cells: ResultCell[]) => [...new Set(cells.flatMap((c) => [...metricsOf(c).keys()]))];
 
-/** preferred is the first of the wanted names that there is. */
+/** preferred is the first wanted name that exists. */
 export const preferred = (names: string[], ...wanted: string[]) => wanted.find((w) => names.includes(w)) ?? names[0] ?? '';
 
 /** axisText is a value of an axis, short. */

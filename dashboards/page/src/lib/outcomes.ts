@@ -1,4 +1,4 @@
-// Cells by what came out of them: against each other, by their replicates, and by their axes.
+// Cells by their metrics: against each other, by their replicates, and by their axes.
 import type { Json } from './api';
 import { shortened } from './chart';
 import { front, type Points, type Series } from './curves';

@@ -1,17 +1,17 @@
-/** every calls something again and again while somebody looks at the page, until the function that it returns is called. */
+/** every calls a function repeatedly while the page is visible, until the returned function is called. */
 export function every(ms: number, what: () => void): () => void {
   const timer = setInterval(() => document.hidden || what(), ms);
   return () => clearInterval(timer);
 }
 
-/** kept is what was there if what is new says the same, so that nothing is drawn anew. */
+/** kept is the old value if the new one is equal, so that nothing is drawn again. */
 export const kept = <T>(before: T, now: T): T => (JSON.stringify(before) === JSON.stringify(now) ? before : now);
 
 /**
- * paced calls something at once, but never sooner than so many milliseconds after the last
- * time, nor before that has ended: questions to a slow server pile up all night else, and an old
- * answer comes after a new one. What takes long is called for a fifth of the time at most. The
- * function that it returns takes the call back.
+ * paced calls a function at once, but not within some milliseconds of the last call,
+ * nor before that has ended: otherwise requests to a slow server pile up, and an old
+ * answer comes after a new one. A slow function runs a fifth of the time at most. The
+ * returned function cancels the call.
  */
 export function paced(ms: number): (what: () => unknown) => () => void {
   let next = -Infinity;

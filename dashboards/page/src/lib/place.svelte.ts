@@ -1,4 +1,4 @@
-// Where the page is: the state of every view is in its address.
+// The address of the page, which holds the state of every view.
 
 import { base } from './api';
 
@@ -22,7 +22,7 @@ export function go(target: string) {
   document.querySelector<HTMLElement>('main')?.focus({ preventScroll: true });
 }
 
-/** set changes parameters of this view; what is empty is left out. */
+/** set changes parameters of this view; empty ones are removed. */
 export function set(values: Record<string, string | number | boolean | undefined>) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {
@@ -40,22 +40,22 @@ export const get = (name: string, otherwise = '') => place.query.get(name) ?? ot
 /** list is a parameter of several names. */
 export const list = (name: string) => get(name).split(',').filter(Boolean);
 
-/** toggled is a list of names with one more or one less. */
+/** toggled adds a name to a list or removes it. */
 export const toggled = (names: string[], name: string, on: boolean) => [...names.filter((n) => n !== name), ...(on ? [name] : [])].join(',');
 
-/** span is a parameter that has the ends of a range, undefined where it has none. */
+/** span is a range parameter; undefined if it is not a range. */
 export function span(name: string): [number, number] | undefined {
   const ends = /^(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)$/.exec(get(name))?.slice(1).map(Number) as [number, number] | undefined;
   return ends && ends[0] < ends[1] ? ends : undefined;
 }
 
-/** spanned is how a range stands in the address. */
+/** spanned is a range as span reads it. */
 export const spanned = (from: number, to: number) => `${Math.max(0, from).toFixed(2)}-${Math.max(0, to).toFixed(2)}`;
 
-/** Asked is what a parameter of the address may be: fits says so of a value, or of each of several. */
+/** Asked is a parameter of the address: fits reports whether a value, or each of several, is valid. */
 export interface Asked { name: string; what: string; fits: (value: string) => boolean; several?: boolean; instead: string }
 
-/** astray says of parameters that name what there is not what is shown in their place. */
+/** astray says of each invalid parameter what is shown instead. */
 export function astray(asked: Asked[]): string[] {
   return asked.flatMap(({ name, what, fits, several, instead }) => {
     const wrong = (several ? list(name) : [get(name)]).filter((v) => v !== '' && !fits(v));
@@ -63,10 +63,10 @@ export function astray(asked: Asked[]): string[] {
   });
 }
 
-/** isOrder says whether an order such as "-name" is by one of some names. */
+/** isOrder reports whether an order such as "-name" is by one of some names. */
 export const isOrder = (names: string[]) => (order: string) => names.includes(order.replace(/^-/, ''));
 
-/** follow lets a link that stays on this page be followed without loading it again. */
+/** follow follows a link within the page without loading it again. */
 export function follow(e: MouseEvent) {
   const link = (e.target as Element).closest('a');
   const plain = e.button === 0 && !e.metaKey && !e.ctrlKey && !e.shiftKey && !e.altKey;
@@ -78,7 +78,7 @@ export function follow(e: MouseEvent) {
 
 export interface View { name: 'runs' | 'run' | 'cell' | 'privacy' | 'compare' | 'workers'; run: string; cell: string }
 
-/** viewOf is the view that a path names, nothing for one that the page does not have. */
+/** viewOf is the view of a path, if there is one. */
 export function viewOf(path: string): View | undefined {
   const [run, cell, spent] = [/^\/runs\/([^/]+)$/, /^\/runs\/[^/]+\/cells\/([^/]+)$/, /^\/runs\/([^/]+)\/privacy$/].map((p) => p.exec(path)?.[1]);
   if (path === '/') return { name: 'runs', run: '', cell: '' };

@@ -1,2 +1,2 @@
-/** session is who looks: what the page may offer, and how its stream stands. */
+/** session has the user's role and the state of the stream. */
 export const session = $state({ operator: false, login: false, connection: '' });

@@ -1,4 +1,4 @@
-// What a table shows: which of its rows fit a query, in which order, and in which columns.
+// The displayed rows of a table, their order, and the columns.
 import type { Snippet } from 'svelte';
 import { digits } from './format';
 
@@ -10,11 +10,11 @@ export interface Column<T> {
   text?: (row: T) => string;
   draw?: Snippet<[T]>;
   number?: boolean; wide?: boolean;
-  /** folded columns are shown only where somebody has chosen them. */
+  /** folded columns are shown only if chosen. */
   folded?: boolean;
 }
 
-/** textOf is what a column without a drawing shows of a row. */
+/** textOf is the text of a row in a column without a drawing. */
 export function textOf<T>(c: Column<T>, row: T): string {
   if (c.text) return c.text(row);
   const v = c.value?.(row);
@@ -27,7 +27,7 @@ export function slugs(names: string[]): string[] {
   return plain.map((n, i) => (plain.indexOf(n) === i ? n : `${n}-${i}`));
 }
 
-/** leading is the number at the beginning of a text, the text itself where there is none. */
+/** leading is the number at the beginning of a text; the text itself if there is none. */
 export function leading(text: string): number | string {
   const found = /^[-−+]?[\d,]*\.?\d+(e[-+]?\d+)?/i.exec(text.trim());
   return found ? Number(found[0].replace(/,/g, '').replace('−', '-')) : text;
@@ -77,6 +77,6 @@ function holds(value: Key, sign: string, wanted: string): boolean {
   }
 }
 
-/** shownBy are the columns that a choice leaves: it names columns that are shown in any case, and those with "-" that are not. */
+/** shownBy are the displayed columns of a choice, which names columns to show and, after "-", to hide. */
 export const shownBy = <T>(columns: Column<T>[], choice: string[]) =>
   columns.filter((c, i) => i === 0 || choice.includes(c.name) || !(c.folded || choice.includes('-' + c.name)));
