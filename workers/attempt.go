@@ -79,7 +79,7 @@ func (a *attempt) endSpan(out *attempts.Outcome) {
 type timeoutError struct{ after time.Duration }
 
 func (e *timeoutError) Error() string {
-	return fmt.Sprintf("the attempt took longer than the task timeout of %v; if it is right that it takes so long, raise --task-timeout", e.after)
+	return fmt.Sprintf("the attempt took longer than the task timeout of %v; if the task needs more time, raise --task-timeout", e.after)
 }
 
 // limit ends the attempt's context after its time limit.
@@ -99,7 +99,7 @@ func (a *attempt) runWithinMemory(ctx context.Context) attempts.Outcome {
 	}
 	defer leave()
 	var out attempts.Outcome
-	err = a.faultless(func() error { out = a.run(ctx); return nil })
+	err = a.recovered(func() error { out = a.run(ctx); return nil })
 	if err != nil {
 		return a.failed(ctx, err)
 	}
@@ -121,12 +121,12 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 			return a.ended(attempts.Returned, err)
 		}
 	}
-	stands, err := a.standing(ctx)
+	existing, err := a.existing(ctx)
 	if err != nil {
 		return a.failed(ctx, err)
 	}
-	if stands != nil {
-		return a.done(stands)
+	if existing != nil {
+		return a.done(existing)
 	}
 	terms, err := a.worker.allows(a.Terms)
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *Worker) allows(terms json.RawMessage) (childprocess.Terms, error) {
 	}
 	for _, name := range t.Environment {
 		if !slices.Contains(w.Environment, name) {
-			return t, fmt.Errorf("training.environment names %q, which this worker does not let commands read: start it with --commands-may-read-env %s, or remove the name", name, name)
+			return t, fmt.Errorf("training.environment names %q, which this worker does not let commands read: start the worker with --commands-may-read-env %s, or remove the name", name, name)
 		}
 	}
 	return t, nil
@@ -181,9 +181,9 @@ func (a *attempt) programs(part share) clientprograms.Runner {
 	return onGPUs{a.clients, part}
 }
 
-// standing returns the node's commit if it is complete, and nil if the node must be run: not
+// existing returns the node's commit if it is complete, and nil if the node must be run: not
 // committed, or evicted since.
-func (a *attempt) standing(ctx context.Context) (*storage.Commit, error) {
+func (a *attempt) existing(ctx context.Context) (*storage.Commit, error) {
 	c, err := a.worker.Archive.Committed(ctx, a.Key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -213,7 +213,7 @@ func (a *attempt) report() func(tasks.Progress) {
 
 // produce runs the kind and stores its outputs.
 func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]storage.Blob, error) {
-	runErr := a.faultless(func() error { return a.registry[a.Kind].Run(ctx, task) })
+	runErr := a.recovered(func() error { return a.registry[a.Kind].Run(ctx, task) })
 	blobs, putErr := out.wait(runErr)
 	switch {
 	case runErr == nil:
@@ -225,9 +225,9 @@ func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]s
 	return nil, putErr
 }
 
-// faultless calls do and converts a panic to a permanent error: a task is a pure function,
+// recovered calls do and converts a panic to a permanent error: a task is a pure function,
 // which panics again on the same input.
-func (a *attempt) faultless(do func() error) error {
+func (a *attempt) recovered(do func() error) error {
 	err := goroutines.Recover(do)
 	if !goroutines.IsPanic(err) {
 		return err
@@ -243,7 +243,7 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	ours := a.record(task, blobs)
 	ours.Provenance.Took = a.took(ctx, blobs)
 	span := a.span.Child("commit")
-	stands, won, err := a.worker.Archive.Commit(ctx, ours)
+	existing, won, err := a.worker.Archive.Commit(ctx, ours)
 	span.End(err)
 	if err != nil {
 		return a.failed(ctx, err)
@@ -251,37 +251,37 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	out.dropUnfinished(ctx)
 	if !won {
 		a.tally.overtake()
-		a.logger().Info("another attempt was committed first: this one had been given to another worker too", "by", stands.Provenance.Worker)
+		a.logger().Info("another worker committed this task first", "by", existing.Provenance.Worker)
 	}
-	if difference := stands.Differs(ours); !won && difference != "" {
-		return a.replaced(ctx, ours, stands, difference)
+	if difference := existing.Differs(ours); !won && difference != "" {
+		return a.replaced(ctx, ours, existing, difference)
 	}
-	a.source.remember(stands, out)
-	return a.done(stands)
+	a.source.remember(existing, out)
+	return a.done(existing)
 }
 
 // replaced ends an attempt whose bytes differ from the existing commit. If the commit's blobs exist,
 // it is used, and the node is done. If they were evicted, this attempt has not restored them. Only
 // a task that should give equal bytes here is reported as nondeterministic.
-func (a *attempt) replaced(ctx context.Context, ours, stands *storage.Commit, difference string) attempts.Outcome {
+func (a *attempt) replaced(ctx context.Context, ours, existing *storage.Commit, difference string) attempts.Outcome {
 	divergent := ""
 	var failure error
-	switch other := stands.Provenance; {
+	switch other := existing.Provenance; {
 	case ours.Provenance.MayDiffer && other.MayDiffer:
-		a.logger().Info("another execution was committed first, and is used", "attempt", stands.Attempt, "difference", difference)
-		failure = fmt.Errorf("%s gives other bytes in every execution, and those that were committed are gone (%s): remove the runs that use them and collect garbage (coalmine gc), then train again", a.Kind, difference)
+		a.logger().Info("another execution was committed first, and is used", "attempt", existing.Attempt, "difference", difference)
+		failure = fmt.Errorf("%s gives different bytes in each execution, and the committed blobs are gone (%s): remove the runs that use them, collect garbage (coalmine gc), and train again", a.Kind, difference)
 	case ours.Provenance.Comparable(other):
 		a.logger().Error("task is not deterministic", "difference", difference, "other", other.Worker)
-		divergent, failure = difference, fmt.Errorf("replay of %s gave other bytes than its commit: %s", a.Kind, difference)
+		divergent, failure = difference, fmt.Errorf("replay of %s differs from its commit: %s", a.Kind, difference)
 	default:
-		failure = fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
+		failure = fmt.Errorf("replay of %s on %s differs from its commit, which was made on %s (%s); only a worker of that architecture can replay it",
 			a.Kind, runtime.GOARCH, other.Arch, difference)
 	}
-	missing, err := a.worker.Archive.Missing(ctx, stands)
+	missing, err := a.worker.Archive.Missing(ctx, existing)
 	if err != nil {
 		return a.failed(ctx, err)
 	}
-	out := a.done(stands)
+	out := a.done(existing)
 	if len(missing) > 0 {
 		out = a.ended(attempts.Failed, failure)
 	}
@@ -315,9 +315,9 @@ func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit
 	}
 }
 
-func (a *attempt) done(stands *storage.Commit) attempts.Outcome {
+func (a *attempt) done(existing *storage.Commit) attempts.Outcome {
 	out := a.ended(attempts.Done, nil)
-	out.Objects = stands.Objects()
+	out.Objects = existing.Objects()
 	return out
 }
 

@@ -172,7 +172,7 @@ func TestGPUsAreThoseOfNvidiaSMI(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	t.Setenv(visibleDevices, "-1")
-	if found, err := findGPUs(t.Context(), t.TempDir()); err == nil || err.Error() != `CUDA_VISIBLE_DEVICES="-1" names no GPU` {
+	if found, err := findGPUs(t.Context(), t.TempDir()); err == nil || err.Error() != `CUDA_VISIBLE_DEVICES="-1" selects no GPU` {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
@@ -198,8 +198,8 @@ func TestGPUsAreThoseOfTheDriverWithoutNvidiaSMI(t *testing.T) {
 func TestAnAbsentGPUIsExplained(t *testing.T) {
 	for script, want := range map[string]string{
 		"": "nvidia-smi is not in the PATH, and DRIVER lists no GPU",
-		"echo NVIDIA-SMI has failed because it could not communicate with the driver; exit 9": `nvidia-smi failed (exit status 9) and said "NVIDIA-SMI has failed because it could not communicate with the driver", and DRIVER lists no GPU`,
-		"echo No devices were found": `nvidia-smi said "No devices were found", and DRIVER lists no GPU`,
+		"echo NVIDIA-SMI has failed because it could not communicate with the driver; exit 9": `nvidia-smi failed (exit status 9) and printed "NVIDIA-SMI has failed because it could not communicate with the driver", and DRIVER lists no GPU`,
+		"echo No devices were found": `nvidia-smi printed "No devices were found", and DRIVER lists no GPU`,
 	} {
 		fakeSMI(t, script)
 		driver := t.TempDir()

@@ -115,7 +115,7 @@ func (c *diskCache) sound(digest storage.Digest, err error) bool {
 		return true
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		c.log.Warn("a file of the cache directory is damaged; its blob comes from the store again", "file", c.path(digest), "error", err)
+		c.log.Warn("a file of the cache directory is damaged; its blob is read from the store again", "file", c.path(digest), "error", err)
 	}
 	c.files.remove(digest)
 	return false
@@ -162,7 +162,7 @@ func (c *diskCache) add(digest storage.Digest, data []byte) {
 func (c *diskCache) keep(digest storage.Digest, data []byte) bool {
 	err := c.write(digest, data)
 	if err != nil && !c.warned.Swap(true) {
-		c.log.Warn("cannot write to the cache directory; tasks go on without", "directory", c.dir, "error", err)
+		c.log.Warn("cannot write to the cache directory; tasks go on without it", "directory", c.dir, "error", err)
 	} else if err == nil {
 		c.warned.Store(false)
 	}

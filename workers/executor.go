@@ -40,7 +40,7 @@ type executor struct {
 func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	sent, err := attempts.DecodeAttempt(m.Payload)
 	if err == nil && sent.ID() != m.ID {
-		err = fmt.Errorf("it holds attempt %s", sent.ID())
+		err = fmt.Errorf("its content is attempt %s", sent.ID())
 	}
 	if err != nil {
 		return e.handBackUnreadable(m, err)
@@ -69,11 +69,11 @@ func (e *executor) handBackUnreadable(m queue.Message, err error) []byte {
 	keyText, number, _ := strings.Cut(m.ID, ".")
 	key, keyErr := storage.ParseKey(keyText)
 	_, numberErr := fmt.Sscan(number, &out.Number)
-	e.log.Error("a message of the queue cannot be read as an attempt", "message", m.ID, "error", err)
+	e.log.Error("a message of the queue cannot be decoded as an attempt", "message", m.ID, "error", err)
 	if keyErr != nil || numberErr != nil {
 		return nil // no address for an answer
 	}
-	out.Key, out.Error = key, fmt.Sprintf("it cannot read the attempt: %v", err)
+	out.Key, out.Error = key, fmt.Sprintf("the worker cannot decode the attempt: %v", err)
 	return e.encode(out)
 }
 

@@ -39,7 +39,7 @@ func findGPUs(ctx context.Context, driver string) ([]queue.Device, error) {
 		return found, err
 	}
 	if found = chosenGPUs(listed, found); len(found) == 0 {
-		return nil, fmt.Errorf("%s=%q names no GPU", visibleDevices, listed)
+		return nil, fmt.Errorf("%s=%q selects no GPU", visibleDevices, listed)
 	}
 	return found, nil
 }
@@ -74,9 +74,9 @@ func queryGPUs(ctx context.Context) (found []queue.Device, err error) {
 		line = []byte("no GPU")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("nvidia-smi failed (%w) and said %q", err, line)
+		return nil, fmt.Errorf("nvidia-smi failed (%w) and printed %q", err, line)
 	}
-	return nil, fmt.Errorf("nvidia-smi said %q", line)
+	return nil, fmt.Errorf("nvidia-smi printed %q", line)
 }
 
 // listedGPUs returns the GPUs in the driver's directory, whose files do not state the memory.

@@ -112,9 +112,9 @@ type memoryError struct {
 func (e *memoryError) Error() string {
 	used, limit := humanize.IBytes(uint64(e.used)), humanize.IBytes(uint64(e.limit))
 	if e.others == 0 {
-		return fmt.Sprintf("it needs more memory than there is: at work alone it took its worker to %s, with a limit of %s; raise --memory, or use a machine that has more", used, limit)
+		return fmt.Sprintf("the task needs more memory than the worker may use: running alone, it reached %s, with a limit of %s; raise --memory, or use a machine with more memory", used, limit)
 	}
-	return fmt.Sprintf("its worker came to %s of memory, with a limit of %s and %d attempts beside it; raise --memory or lower --slots if that happens often", used, limit, e.others)
+	return fmt.Sprintf("its worker reached %s of memory, with a limit of %s, while running %d other attempts; if this happens often, raise --memory or lower --slots", used, limit, e.others)
 }
 
 // enter waits until there is room for an attempt, and returns its context, which may end with
@@ -205,7 +205,7 @@ func (g *memoryGuard) awaitStopped(used int64) {
 	if g.stuck++; g.stuck < memoryPatience {
 		return
 	}
-	g.log.Error("memory is over its limit, and a stopped attempt does not give it back: the worker ends itself; raise --memory or lower --slots",
+	g.log.Error("memory is over its limit, and a stopped attempt does not release it: the worker exits; raise --memory or lower --slots",
 		"used", used, "limit", g.limit, "attempts", len(g.attempts))
 	g.exit()
 }

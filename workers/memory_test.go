@@ -70,7 +70,7 @@ func TestGarbageAndCachesGoBeforeAttempts(t *testing.T) {
 	}
 }
 
-// The system may kill the process before the next heartbeat is due, and only heartbeats tell for what.
+// The system may kill the process before the next heartbeat is due, and only heartbeats name its tasks.
 func TestAWorkerNearItsLimitSendsAHeartbeatEarly(t *testing.T) {
 	t.Parallel()
 	s := newScale(100)
@@ -278,7 +278,7 @@ func TestAWorkerProcessKeepsWithinItsMemory(t *testing.T) {
 
 	huge := mustSpec(t, hoardingKind(""), hoard{400})
 	out := l.do(huge, 1, attempts.Failed)
-	for _, part := range []string{"needs more memory than there is", "limit of 256 MiB", "--memory"} {
+	for _, part := range []string{"needs more memory than the worker may use", "limit of 256 MiB", "--memory"} {
 		if !strings.Contains(out.Error, part) {
 			t.Errorf("error %q, want %q in it", out.Error, part)
 		}
@@ -289,7 +289,7 @@ func TestAWorkerProcessKeepsWithinItsMemory(t *testing.T) {
 	l.send(first, 1)
 	<-g.entered
 	l.send(second, 1)
-	if out := l.outcome(); out.Result != attempts.Returned || out.Key != second.Key || !strings.Contains(out.Error, "1 attempts beside it") {
+	if out := l.outcome(); out.Result != attempts.Returned || out.Key != second.Key || !strings.Contains(out.Error, "while running 1 other attempts") {
 		t.Fatalf("outcome %+v, want the youngest handed back", out)
 	}
 	l.send(second, 2)

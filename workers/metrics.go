@@ -40,16 +40,16 @@ func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
 		work:     new(work),
 		attempts: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "coalmine_worker_attempts_total",
-			Help: "Attempts that this worker has ended, by kind of task and result.",
+			Help: "Attempts that this worker has finished, by kind of task and result.",
 		}, []string{"kind", "result"}),
 		seconds: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "coalmine_worker_attempt_duration_seconds",
-			Help:    "How long this worker's attempts took, by kind of task.",
+			Help:    "Duration of this worker's attempts, by kind of task.",
 			Buckets: attemptBuckets,
 		}, []string{"kind"}),
 		tokens: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "coalmine_worker_tokens_total",
-			Help: "Tokens that this worker has trained on, evaluated or scored, as its attempts go on.",
+			Help: "Tokens that this worker has trained on, evaluated or scored.",
 		}, []string{"kind"}),
 		lookups: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "coalmine_worker_cache_lookups_total",
@@ -61,11 +61,11 @@ func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
 		}, []string{"cache"}),
 		slots: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "coalmine_worker_slots",
-			Help: "How many tasks of each class this worker runs at once.",
+			Help: "Number of concurrent tasks of each class.",
 		}),
 		busy: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "coalmine_worker_busy_slots",
-			Help: "Attempts that this worker has at work.",
+			Help: "Attempts that this worker is running.",
 		}),
 		memoryLimit: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "coalmine_worker_memory_limit_bytes",
@@ -183,7 +183,7 @@ type work struct {
 	updated time.Time // time of that computation
 }
 
-// lately is the age at which a rate counts half in the mean.
+// lately is the age at which a rate has half its weight in the mean.
 const lately = 10 * time.Second
 
 // soFar returns the finished work. The rate is a mean over the intervals between calls,

@@ -68,7 +68,7 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 		return nil, err
 	}
 	if offset < 0 || length < 0 || length > b.Size || offset > b.Size-length {
-		return nil, tasks.Permanent(fmt.Errorf("blob %q of node %s has %d bytes: none from %d to %d", name, node.Short(), b.Size, offset, offset+length))
+		return nil, tasks.Permanent(fmt.Errorf("blob %q of node %s has %d bytes; requested from %d to %d", name, node.Short(), b.Size, offset, offset+length))
 	}
 	if b.IsInline() {
 		return bytes.Clone(b.Inline[offset : offset+length]), nil // the caller may write to a part

@@ -101,13 +101,13 @@ type Worker struct {
 func (w *Worker) check() error {
 	var errs []error
 	if w.Archive == nil {
-		errs = append(errs, errors.New("it has no Archive"))
+		errs = append(errs, errors.New("Archive is nil"))
 	}
 	if w.Queue == nil {
-		errs = append(errs, errors.New("it has no Queue"))
+		errs = append(errs, errors.New("Queue is nil"))
 	}
 	if len(w.Registry) == 0 {
-		errs = append(errs, errors.New("its Registry knows no kinds"))
+		errs = append(errs, errors.New("Registry is empty"))
 	}
 	if w.Slots < 0 || w.CacheBytes < 0 || w.CacheMemory < 0 || w.MemoryLimit < 0 || w.IdleFor < 0 {
 		errs = append(errs, fmt.Errorf("Slots (%d), CacheBytes (%d), CacheMemory (%d), MemoryLimit (%d) and IdleFor (%v) must not be negative",
@@ -165,7 +165,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // errIdle ends a worker that was idle for IdleFor.
-var errIdle = errors.New("there was nothing to do")
+var errIdle = errors.New("it was idle")
 
 // whyEnded returns the reason for the end of a worker that was asked to run until asked is done, and
 // ran until ctx was.
@@ -225,7 +225,7 @@ func (w *Worker) gpus(ctx context.Context, log *slog.Logger) []queue.Device {
 	found, err := findGPUs(ctx, nvidiaDriver)
 	switch {
 	case err != nil && slices.Contains(w.Classes, string(tasks.GPU)):
-		log.Warn("no GPU of NVIDIA was found, so that programs of the class gpu choose a device themselves: install its driver with nvidia-smi, or give these tasks to another worker", "because", err)
+		log.Warn("no NVIDIA GPU was found, so programs of the class gpu choose a device themselves: install the driver with nvidia-smi, or run these tasks on another worker", "because", err)
 	case err == nil:
 		log.Info("found GPUs", "devices", found)
 	}

@@ -136,7 +136,7 @@ func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
 	l.do(spec, 1, attempts.Done)
 	must.Do(t, l.archive.DeleteBlobs(testContext(t), l.committed(spec)))
 	out := l.do(spec, 2, attempts.Failed)
-	if !strings.Contains(out.Divergent, `"out"`) || !strings.Contains(out.Error, "other bytes") {
+	if !strings.Contains(out.Divergent, `"out"`) || !strings.Contains(out.Error, "differs from its commit") {
 		t.Errorf("outcome %+v", out)
 	}
 }
@@ -317,7 +317,7 @@ func TestAnExperimentGetsTheVariablesThatTheWorkerAllows(t *testing.T) {
 		spec := mustSpec(t, hashKind, "a")
 		spec.Terms = json.RawMessage(`{"environment":["MY_DATA","HF_TOKEN"]}`)
 		out := l.do(spec, 1, c.want)
-		if c.want == attempts.Failed && !strings.Contains(out.Error, "start it with --commands-may-read-env ") {
+		if c.want == attempts.Failed && !strings.Contains(out.Error, "start the worker with --commands-may-read-env ") {
 			t.Errorf("with %q: %q", c.allowed, out.Error)
 		}
 	}

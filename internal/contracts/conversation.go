@@ -429,7 +429,7 @@ func (t *Conversation) explainEnd() error {
 func (t *Conversation) withLastLines(err error) error {
 	lines := t.child.LastLines()
 	if len(lines) == 0 {
-		return fmt.Errorf("%w; it said nothing on standard error", err)
+		return fmt.Errorf("%w; it printed nothing to standard error", err)
 	}
 	return fmt.Errorf("%w; its last lines on standard error:\n  %s", err, strings.Join(lines, "\n  "))
 }

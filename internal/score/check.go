@@ -110,7 +110,7 @@ func (c *checker) run(order contracts.Check, before, after []contracts.Check) (*
 		order,
 		{Name: "answers several requests under way, each by its id", Rule: OneAnswerEach, Run: c.together},
 	}, before, []contracts.Check{
-		{Name: "answers an unknown method by an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
+		{Name: "answers an unknown method with an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
 		{Name: "gives equal requests equal answers", Rule: Deterministic, Run: c.again},
 	}, after, []contracts.Check{
 		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.end},
@@ -216,7 +216,7 @@ func (c *checker) order(rule contracts.Rule) error {
 		return err
 	}
 	if i, k := unlike(first, second); i >= 0 {
-		return rule.Errorf("it gives %s of %d in a request the log-probability %g, and %g when they are asked from the last to the first", c.scored(i, k), len(first), first[i].logProbs[k], second[i].logProbs[k])
+		return rule.Errorf("%s of %d in a request has the log-probability %g, but %g if the request lists them in reverse order", c.scored(i, k), len(first), first[i].logProbs[k], second[i].logProbs[k])
 	}
 	return nil
 }

@@ -304,8 +304,8 @@ func CheckTotal(pairs []Pair, answers []Answer) error {
 			continue
 		}
 		if total := Total(logProbs); total > MaxTotal {
-			return AtMostOne.Errorf("%d continuations of %.80q that exclude each other have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
-				"logits, logarithms to base 10 and means over tokens do not", len(logProbs), pairs[i].Context, total)
+			return AtMostOne.Errorf("%d continuations of %.80q that exclude each other have probabilities that add up to %.4g; expected at most 1 "+
+				"(answers must be natural logarithms of probabilities, not logits, logarithms to base 10 or means over tokens)", len(logProbs), pairs[i].Context, total)
 		}
 		logProbs = nil
 	}

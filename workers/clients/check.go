@@ -58,19 +58,19 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 	}
 	c.report.Findings, err = contracts.Run(ctx, []contracts.Check{
 		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
-		{Name: "draws parameters by the seed", Rule: SeededStart, Run: c.seeded},
-		{Name: "leaves what it reads as it is", Rule: FilesAsAsked, Run: c.reads},
+		{Name: "draws parameters from the seed", Rule: SeededStart, Run: c.seeded},
+		{Name: "does not change files that it reads", Rule: FilesAsAsked, Run: c.reads},
 		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(never, c.trains)},
 		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(never, c.rounds)},
-		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.begun(varies, c.forgets)},
+		{Name: "keeps no state of other users", Rule: NoMemory, Run: c.begun(varies, c.forgets)},
 		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.begun(takesOne, c.trainsMany)},
 		{Name: "sums updates", Rule: SumOfMany, Run: c.begun(addsNothing, c.sums)},
 		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(never, c.evaluates)},
-		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.begun(readsImages, c.scores)},
+		{Name: "scores pairs in the order of the request", Rule: InTheirOrder, Run: c.begun(readsImages, c.scores)},
 		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.begun(readsImages, c.total)},
 		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.begun(hasNoTrees, c.trees)},
-		{Name: "answers an unknown method by an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
-		{Name: "gives another process the same answers", Rule: Deterministic, Run: c.begun(varies, c.again)},
+		{Name: "answers an unknown method with an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
+		{Name: "gives the same answers in another process", Rule: Deterministic, Run: c.begun(varies, c.again)},
 		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.ends},
 	}, c.start)
 	return c.report, err
@@ -123,7 +123,7 @@ func (c *checker) work(params []float32, number int) (clientprograms.Work, error
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
 }
 
-// skip is a reason for which a check does not apply to a program.
+// skip is a reason why a check does not apply to a program.
 type skip struct {
 	applies func(c *checker) bool
 	reason  string
@@ -133,12 +133,12 @@ var (
 	never       = skip{func(*checker) bool { return false }, ""}
 	varies      = skip{func(c *checker) bool { return !c.program.description.Deterministic }, "it does not call itself deterministic"}
 	takesOne    = skip{func(c *checker) bool { return c.program.description.Together == nil }, "it takes one user at a time"}
-	addsNothing = skip{func(c *checker) bool { m := c.program.description.Together; return m == nil || !m.Sum }, "it adds no updates up"}
-	readsImages = skip{func(c *checker) bool { return c.setting.OfImages() }, "models of images are not asked for texts"}
+	addsNothing = skip{func(c *checker) bool { m := c.program.description.Together; return m == nil || !m.Sum }, "it does not sum updates"}
+	readsImages = skip{func(c *checker) bool { return c.setting.OfImages() }, "models of images do not score texts"}
 	hasNoTrees  = skip{func(c *checker) bool {
 		d := c.program.description
 		return !d.Tree || d.Input != clientprograms.TokensInput
-	}, "it scores no trees of tokens"}
+	}, "it does not score trees of tokens"}
 )
 
 // begun returns a function that runs check with the first work on the initial parameters, unless it is skipped.
@@ -189,9 +189,9 @@ func (c *checker) seeded() error {
 	}
 	switch {
 	case !slices.Equal(drawn[0], drawn[2]):
-		return SeededStart.Errorf("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
+		return SeededStart.Errorf("two requests for initial parameters with seed 7 gave different parameters")
 	case slices.Equal(drawn[0], drawn[1]):
-		return contracts.Doubt("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike")
+		return contracts.Doubt("seeds 7 and 8 give the same initial parameters; all replicates of an experiment would start from them")
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (c *checker) reads() error {
 		return err
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		return FilesAsAsked.Errorf("it has changed the file of parameters that it was to read")
+		return FilesAsAsked.Errorf("it changed a file of parameters that it should only read")
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (c *checker) forgets(a clientprograms.Work, _ []float32) (err error) {
 		}
 	}
 	if i := differs(fits[0], fits[2]); i >= 0 {
-		return NoMemory.Errorf("it trains a user from the same parameters, by the same seed, before and after another user, and parameter %d is %g and then %g", i, fits[0][i], fits[2][i])
+		return NoMemory.Errorf("it trained a user before and after another user, from the same parameters and seed: parameter %d is %g before and %g after", i, fits[0][i], fits[2][i])
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func (c *checker) evaluates(w clientprograms.Work, _ []float32) error {
 		return err
 	}
 	if before.Targets != after.Targets || before.Targets == 0 {
-		return WhatEvaluateSays.Errorf("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
+		return WhatEvaluateSays.Errorf("it counts %d targets in 4 examples before training and %d after; expected the same number, above 0", before.Targets, after.Targets)
 	}
 	if after.Loss >= before.Loss {
 		return contracts.Doubt("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss)
@@ -302,7 +302,7 @@ func (c *checker) scores(w clientprograms.Work, _ []float32) error {
 	}
 	for i := range first {
 		if !score.Alike(first[i].LogProb, second[i].LogProb) {
-			return InTheirOrder.Errorf("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
+			return InTheirOrder.Errorf("pair %d of %d has the log-probability %g, but %g if the pairs are sent in reverse order", i+1, len(first), first[i].LogProb, second[i].LogProb)
 		}
 	}
 	return nil
@@ -333,7 +333,7 @@ func (c *checker) total(w clientprograms.Work, _ []float32) error {
 		logProbs[i] = a.LogProb
 	}
 	if total := score.Total(logProbs); total > score.MaxTotal {
-		return AtMostOne.Errorf("after one word %d words have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: logits and logarithms to base 10 do not", len(pairs), total)
+		return AtMostOne.Errorf("the probabilities of %d words after one word add up to %.4g; expected at most 1 (answers must be natural logarithms of probabilities, not logits or logarithms to base 10)", len(pairs), total)
 	}
 	return nil
 }
@@ -364,10 +364,10 @@ func (c *checker) again(w clientprograms.Work, first []float32) error {
 		return err
 	}
 	if differs(first, second) >= 0 {
-		return Deterministic.Errorf("another process draws other initial parameters by the same seed")
+		return Deterministic.Errorf("another process draws different initial parameters from the same seed")
 	}
 	if i := differs(fitted, refitted); i >= 0 {
-		return Deterministic.Errorf("another process that is asked the same fits parameter %d to %g, not to %g", i, refitted[i], fitted[i])
+		return Deterministic.Errorf("the same fit in another process gives parameter %d the value %g instead of %g", i, refitted[i], fitted[i])
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// many returns work on up to three users, as many as the program accepts, like that on one.
+// many returns work on up to three users, each with the examples of one.
 func (c *checker) many(w clientprograms.Work) clientprograms.ManyWork {
 	many := clientprograms.ManyWork{Model: w.Model, Round: w.Round}
 	for i := range min(3, c.program.description.Together.Users) {
@@ -48,7 +48,7 @@ func (c *checker) trainsMany(one clientprograms.Work, start []float32) error {
 func (c *checker) alike(i int, together, alone, start []float32) error {
 	apart, update := distance(together, alone[:len(together)]), distance(alone, start)
 	if most := float64(c.program.description.Together.Tolerance * update); !(apart <= most) {
-		return ManyAsOne.Errorf("it trains user %d of fit_many to parameters at a distance of %.3g from those of fit, and the user's update has the norm %.3g; expected at most %.3g, its tolerance of %g times that",
+		return ManyAsOne.Errorf("the parameters of user %d by fit_many are at a distance of %.3g from those by fit, and the user's update has the norm %.3g; expected at most %.3g, that norm times the program's tolerance of %g",
 			i+1, apart, update, most, c.program.description.Together.Tolerance)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (c *checker) sumsTo(w clientprograms.ManyWork, start []float32, clip float6
 	err = c.program.FitMany(c.ctx, w, func(i int, _ *clientprograms.Fitted, params []float32) error {
 		norm, scale := distance(params, start), weights[i]
 		if d := math.Abs(norm - users[i].Norm); !(d <= most(norm)) {
-			return SumOfMany.Errorf("user %d of its sum has the norm %g; expected %g, that of the update by fit_many", i+1, users[i].Norm, norm)
+			return SumOfMany.Errorf("user %d of its sum has the norm %g; expected %g, the norm of the update by fit_many", i+1, users[i].Norm, norm)
 		}
 		if clip > 0 {
 			scale *= min(1, clip/norm)
@@ -103,7 +103,7 @@ func (c *checker) sumsTo(w clientprograms.ManyWork, start []float32, clip float6
 		return nil
 	})
 	if d := distance(got, want); err == nil && !(d <= most(lengths)) {
-		err = SumOfMany.Errorf("with a clip of %g its sum of %d updates is at a distance of %.3g from the sum of those of fit_many; expected at most %.3g", clip, len(w.Users), d, most(lengths))
+		err = SumOfMany.Errorf("with a clip of %g its sum of %d updates is at a distance of %.3g from the sum of the updates by fit_many; expected at most %.3g", clip, len(w.Users), d, most(lengths))
 	}
 	return users[0].Norm, err
 }
@@ -125,7 +125,7 @@ func (c *checker) trees(w clientprograms.Work, _ []float32) error {
 	}
 	for i := range pairs {
 		if !score.Alike(one[i].LogProb, all[i].LogProb) || one[i].Greedy != all[i].Greedy {
-			return TreeAsPairs.Errorf("it gives pair %d of %d the log-probability %g (greedy: %v), and by a tree %g (%v)", i+1, len(pairs), one[i].LogProb, one[i].Greedy, all[i].LogProb, all[i].Greedy)
+			return TreeAsPairs.Errorf("pair %d of %d has the log-probability %g (greedy: %v), but %g (%v) in a tree", i+1, len(pairs), one[i].LogProb, one[i].Greedy, all[i].LogProb, all[i].Greedy)
 		}
 	}
 	return nil

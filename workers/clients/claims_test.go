@@ -43,19 +43,19 @@ func TestClaimsAreBoundedByWhatAProgramWasGiven(t *testing.T) {
 		want   string
 	}{
 		{fitted, `{"examples":8}`, contracts.Rule{}, ""},
-		{fitted, `{"examples":9}`, WhatFitSays, "it has learned from 9 examples; expected 1 to 8, the number that it was given"},
-		{fitted, `{"examples":0}`, WhatFitSays, "it has learned from 0 examples; expected 1 to 8"},
-		{fitted, `{"examples":8,"metrics":` + string(many) + `}`, WhatFitSays, "it has 101 metrics; expected at most 100"},
-		{fitted, `{"examples":8,"metrics":{"` + strings.Repeat("x", 101) + `":1}}`, WhatFitSays, "a metric whose name has 101 bytes; expected at most 100"},
-		{fitted, `{"examples":8,"metrics":{"loss":1,"targets":2e12}}`, WhatFitSays, "2e+12 targets"},
-		{fitted, `{"examples":8,"metrics":{"loss":1e101,"targets":2}}`, FiniteNumbers, "its loss is 1e+101"},
+		{fitted, `{"examples":9}`, WhatFitSays, "examples is 9; expected 1 to 8, the number in the request"},
+		{fitted, `{"examples":0}`, WhatFitSays, "examples is 0; expected 1 to 8"},
+		{fitted, `{"examples":8,"metrics":` + string(many) + `}`, WhatFitSays, "it reports 101 metrics; expected at most 100"},
+		{fitted, `{"examples":8,"metrics":{"` + strings.Repeat("x", 101) + `":1}}`, WhatFitSays, "the name of a metric has 101 bytes; expected at most 100"},
+		{fitted, `{"examples":8,"metrics":{"loss":1,"targets":2e12}}`, WhatFitSays, "targets is 2e+12"},
+		{fitted, `{"examples":8,"metrics":{"loss":1e101,"targets":2}}`, FiniteNumbers, "loss is 1e+101"},
 		{evaluated, `{"loss":1,"targets":50,"correct":9}`, contracts.Rule{}, ""},
-		{evaluated, `{"loss":1,"targets":51,"correct":9}`, WhatEvaluateSays, "it has predicted 51 targets; expected at most 50, the number in its examples"},
-		{evaluated, `{"loss":1,"targets":5,"correct":6}`, WhatEvaluateSays, "6 first guesses of 5 targets"},
-		{evaluated, `{"loss":2e200,"targets":5,"correct":1}`, FiniteNumbers, "its loss is 2e+200"},
+		{evaluated, `{"loss":1,"targets":51,"correct":9}`, WhatEvaluateSays, "targets is 51; expected at most 50, the number in the examples"},
+		{evaluated, `{"loss":1,"targets":5,"correct":6}`, WhatEvaluateSays, "correct is 6; expected 0 to 5, the number of targets"},
+		{evaluated, `{"loss":2e200,"targets":5,"correct":1}`, FiniteNumbers, "loss is 2e+200"},
 		{likely, `[[-1e100,false]]`, contracts.Rule{}, ""},
 		{likely, `[[-1e101,false]]`, FiniteNumbers, "the log-probability of pair 1: -1e+101 stands for a log-probability"},
-		{described, `{"contract":"coalmine/client","version":1,"program":"` + strings.Repeat("x", 1001) + `"}`, DescribeFirst, "its name has 1001 bytes"},
+		{described, `{"contract":"coalmine/client","version":1,"program":"` + strings.Repeat("x", 1001) + `"}`, DescribeFirst, "the program's name has 1001 bytes"},
 	} {
 		err := c.decode(c.result)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || contracts.RuleOf(err) != c.rule) {

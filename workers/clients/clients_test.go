@@ -158,7 +158,7 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 		clientstest.Cut:        {`its file of parameters is not a valid safetensors file: tensor "`, SameTensors, true},
 		clientstest.Name:       {`has no tensor "weights"`, SameTensors, true},
 		clientstest.Grows:      {"its file of parameters has 1073741824 bytes; expected at most", SameTensors, true},
-		clientstest.NoFile:     {"it has written no file of parameters", FilesAsAsked, true},
+		clientstest.NoFile:     {"it wrote no readable file of parameters", FilesAsAsked, true},
 		clientstest.Pipe:       {"fit.safetensors is not a regular file", FilesAsAsked, true},
 		clientstest.Device:     {"fit.safetensors is not a regular file", FilesAsAsked, true},
 		clientstest.Dies:       {"it ended with exit status 137, and left 1 of 3 requests unanswered; its last lines on standard error:\n  Killed", none, false},
@@ -166,9 +166,9 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 		clientstest.Busy:       {`it answers fit by the error "the device is busy"`, none, false},
 		clientstest.Refuses:    {`it answers fit by the error "an example is too long"`, none, true},
 		clientstest.Prints:     {`it printed "epoch 1 of 3" to standard output`, OneObjectALine, true},
-		clientstest.NoExamples: {"it has learned from 0 examples", WhatFitSays, true},
-		clientstest.HalfLoss:   {"its metrics have one of loss and targets", WhatFitSays, true},
-		clientstest.Infinite:   {"it answered fit by", WhatFitSays, true},
+		clientstest.NoExamples: {"examples is 0", WhatFitSays, true},
+		clientstest.HalfLoss:   {"metrics hold only one of loss and targets", WhatFitSays, true},
+		clientstest.Infinite:   {"it answered fit with", WhatFitSays, true},
 		clientstest.Never:      {"it did not answer request 3 (fit, 2 examples) within 1s", OneAnswerEach, false},
 		clientstest.Silent:     {"it closed its standard output and did not end, and left 1 of 3 requests unanswered", none, false},
 	} {
@@ -359,7 +359,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 			t.Errorf("%s in place of %s: %v", wrong, old, err)
 		}
 	}
-	if _, _, err := decodeDescription([]byte(right), true); contracts.RuleOf(err) != DescribeFirst || !strings.Contains(err.Error(), `it reads "tokens", and the examples are images; expected "images"`) {
+	if _, _, err := decodeDescription([]byte(right), true); contracts.RuleOf(err) != DescribeFirst || !strings.Contains(err.Error(), `input is "tokens"; expected "images", because the examples are images`) {
 		t.Errorf("a program of texts is given images: %v", err)
 	}
 }

@@ -150,13 +150,13 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	}
 	switch {
 	case len(d.Program) > maxName:
-		return nil, nil, DescribeFirst.Errorf("its name has %d bytes, %s ...; expected at most %d", len(d.Program), contracts.Quote([]byte(d.Program[:100])), maxName)
+		return nil, nil, DescribeFirst.Errorf("the program's name has %d bytes, %s ...; expected at most %d", len(d.Program), contracts.Quote([]byte(d.Program[:100])), maxName)
 	case d.Program == "":
-		return nil, nil, DescribeFirst.Errorf("it does not name itself; expected a text for people, such as its name and version")
+		return nil, nil, DescribeFirst.Errorf("program is empty; expected a text for people, such as the program's name and version")
 	case ofImages && d.Input != clientprograms.ImagesInput:
-		return nil, nil, DescribeFirst.Errorf("it reads %.100q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
+		return nil, nil, DescribeFirst.Errorf("input is %.100q; expected %q, because the examples are images", d.Input, clientprograms.ImagesInput)
 	case !ofImages && d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
-		return nil, nil, DescribeFirst.Errorf("it reads %.100q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
+		return nil, nil, DescribeFirst.Errorf("input is %.100q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
 	}
 	if err := checkTogether(&d); err != nil {
 		return nil, nil, err
@@ -178,7 +178,7 @@ func checkTogether(d *clientprograms.Description) error {
 		d.Together, d.Tree = nil, false
 	}
 	if m := d.Together; m != nil && (m.Users < 1 || m.Memory < 0 || !(m.Tolerance >= 0 && m.Tolerance <= 1)) {
-		return ManyUsers.Errorf("it takes %d users at once, of %d bytes, with the tolerance %g; expected at least 1 user, at least 0 bytes, and a tolerance from 0 to 1", m.Users, m.Memory, m.Tolerance)
+		return ManyUsers.Errorf("fit_many has %d users, %d bytes each, and the tolerance %g; expected at least 1 user, at least 0 bytes, and a tolerance from 0 to 1", m.Users, m.Memory, m.Tolerance)
 	}
 	return nil
 }
@@ -187,21 +187,21 @@ func checkTogether(d *clientprograms.Description) error {
 func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, error) {
 	var f fitted
 	if err := json.Unmarshal(result, &f); err != nil {
-		return nil, WhatFitSays.Errorf("it answered fit by %s: %v", contracts.Quote(result), err)
+		return nil, WhatFitSays.Errorf("it answered fit with %s: %v", contracts.Quote(result), err)
 	}
 	loss, hasLoss := f.Metrics["loss"]
 	targets, counted := f.Metrics["targets"]
 	switch {
 	case f.Examples < 1 || f.Examples > int64(given):
-		return nil, WhatFitSays.Errorf("it has learned from %d examples; expected 1 to %d, the number that it was given", f.Examples, given)
+		return nil, WhatFitSays.Errorf("examples is %d; expected 1 to %d, the number in the request", f.Examples, given)
 	case len(f.Metrics) > maxMetrics:
-		return nil, WhatFitSays.Errorf("it has %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
+		return nil, WhatFitSays.Errorf("it reports %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
 	case longest(f.Metrics) > maxMetricName:
-		return nil, WhatFitSays.Errorf("it has a metric whose name has %d bytes; expected at most %d", longest(f.Metrics), maxMetricName)
+		return nil, WhatFitSays.Errorf("the name of a metric has %d bytes; expected at most %d", longest(f.Metrics), maxMetricName)
 	case hasLoss != counted:
-		return nil, WhatFitSays.Errorf("its metrics have one of loss and targets, %s; expected both or neither", contracts.Quote(result))
+		return nil, WhatFitSays.Errorf("metrics hold only one of loss and targets, %s; expected both or neither", contracts.Quote(result))
 	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
-		return nil, WhatFitSays.Errorf("it has learned from %g targets; expected a whole number of at least 0", targets)
+		return nil, WhatFitSays.Errorf("targets is %g; expected a whole number of at least 0", targets)
 	}
 	return &clientprograms.Fitted{Examples: f.Examples, Targets: int64(targets), Loss: loss, Metrics: f.Metrics}, checkLoss(loss)
 }
@@ -224,7 +224,7 @@ func longest(metrics map[string]float64) (bytes int) {
 
 func checkLoss(loss float64) error {
 	if !(loss >= 0 && loss <= score.MaxLoss) {
-		return FiniteNumbers.Errorf("its loss is %g; expected a mean of -log p, from 0 to %g", loss, score.MaxLoss)
+		return FiniteNumbers.Errorf("loss is %g; expected a mean of -log p, from 0 to %g", loss, score.MaxLoss)
 	}
 	return nil
 }
@@ -237,16 +237,16 @@ func decodeEvaluation(result json.RawMessage, given int) (*clientprograms.Evalua
 		Targets, Correct *int64
 	}
 	if err := json.Unmarshal(result, &e); err != nil {
-		return nil, WhatEvaluateSays.Errorf("it answered evaluate by %s: %v", contracts.Quote(result), err)
+		return nil, WhatEvaluateSays.Errorf("it answered evaluate with %s: %v", contracts.Quote(result), err)
 	}
 	if e.Loss == nil || e.Targets == nil || e.Correct == nil {
-		return nil, WhatEvaluateSays.Errorf("it answered evaluate by %s; expected loss, targets and correct", contracts.Quote(result))
+		return nil, WhatEvaluateSays.Errorf("it answered evaluate with %s; expected loss, targets and correct", contracts.Quote(result))
 	}
 	if *e.Targets > int64(given) {
-		return nil, WhatEvaluateSays.Errorf("it has predicted %d targets; expected at most %d, the number in its examples", *e.Targets, given)
+		return nil, WhatEvaluateSays.Errorf("targets is %d; expected at most %d, the number in the examples", *e.Targets, given)
 	}
 	if *e.Correct < 0 || *e.Correct > *e.Targets {
-		return nil, WhatEvaluateSays.Errorf("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
+		return nil, WhatEvaluateSays.Errorf("correct is %d; expected 0 to %d, the number of targets", *e.Correct, *e.Targets)
 	}
 	return &clientprograms.Evaluation{Targets: *e.Targets, Correct: *e.Correct, Loss: *e.Loss}, checkLoss(*e.Loss)
 }

@@ -43,7 +43,7 @@ func modelOf(n models.Network, params []float32) (clientprograms.Model, error) {
 	return clientprograms.ModelOf(data), err
 }
 
-// ask starts a program, has it train fits times and score texts texts, and ends it.
+// ask starts a program, requests fits trainings and scores of texts texts, and ends it.
 func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, together, fits, texts int, text func(i int) clientprograms.Pair) (err error) {
 	pool := NewPool(o)
 	defer pool.Close()

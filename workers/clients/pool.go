@@ -56,7 +56,7 @@ func NewPool(o Options) *Pool {
 	return &Pool{options: o, idle: map[string][]*program{}}
 }
 
-var errClosed = errors.New("the worker ends, and runs no programs any more")
+var errClosed = errors.New("the worker is shutting down and starts no more programs")
 
 func (p *Pool) Borrow(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
 	name, err := nameOf(&s)

@@ -268,9 +268,9 @@ func (c *program) read(path string, params []float32, copyInto func(models.Netwo
 // unreadable is the error of an unreadable file of parameters.
 func unreadable(err error, params int) error {
 	if large, ok := errors.AsType[*childprocess.FileError](err); ok && large.Limit > 0 {
-		return SameTensors.Errorf("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Limit, params)
+		return SameTensors.Errorf("its file of parameters has %d bytes; expected at most %d for the %d parameters of describe", large.Size, large.Limit, params)
 	}
-	return FilesAsAsked.Errorf("it has written no file of parameters that can be read: %v", err)
+	return FilesAsAsked.Errorf("it wrote no readable file of parameters: %v", err)
 }
 
 // misshapen is the error of a file with content that breaks a rule about shapes, or numbers that are not

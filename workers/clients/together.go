@@ -36,7 +36,7 @@ func (c *program) fits() error {
 	if m == nil || m.Memory == 0 || limit == 0 || m.Memory <= limit/int64(m.Users) {
 		return nil
 	}
-	return tasks.Permanent(fmt.Errorf("program %q takes %d users at once, of %d bytes each, and may use %d MiB of memory; lower its number of users in training.job, or raise training.limits.memory",
+	return tasks.Permanent(fmt.Errorf("program %q trains %d users at once, of %d bytes each, and may use %d MiB of memory; lower its number of users in training.job, or raise training.limits.memory",
 		c.setting.Command, m.Users, m.Memory, limit>>20))
 }
 
@@ -107,7 +107,7 @@ func (c *program) readStack(path string, users int, stamp string, rule contracts
 		return misshapen(err, rule)
 	}
 	if metadata["stamp"] != stamp {
-		return rule.Errorf("its file %s has the stamp %.100q; expected %q, that of the request", filepath.Base(path), metadata["stamp"], stamp)
+		return rule.Errorf("its file %s has the stamp %.100q; expected %q, the stamp of the request", filepath.Base(path), metadata["stamp"], stamp)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func checkSum(users []clientprograms.Summed, clip float64, weights []float64, su
 		most += float64(weight * norm)
 	}
 	if norm := math.Sqrt(kernels.SquaredNorm(sum)); !(norm <= most*(1+rounding)) {
-		return SumOfMany.Errorf("its sum has the norm %g; expected at most %g, the sum of the weighted norms of its users, each at most the clip of %g", norm, most, clip)
+		return SumOfMany.Errorf("its sum has the norm %g; expected at most %g, the sum of the users' weighted norms, each clipped to %g", norm, most, clip)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ const rounding = 1e-4
 func decodeUsers(result json.RawMessage, given []clientprograms.User, rule contracts.Rule) ([]clientprograms.Summed, error) {
 	var answer struct{ Users []json.RawMessage }
 	if err := json.Unmarshal(result, &answer); err != nil || len(answer.Users) != len(given) {
-		return nil, rule.Errorf("it answered by %s, with %d users; expected a result for each of %d", contracts.Quote(result), len(answer.Users), len(given))
+		return nil, rule.Errorf("it answered with %s, %d users; expected a result for each of %d", contracts.Quote(result), len(answer.Users), len(given))
 	}
 	users := make([]clientprograms.Summed, len(given))
 	for i, user := range answer.Users {
@@ -179,7 +179,7 @@ func decodeUsers(result json.RawMessage, given []clientprograms.User, rule contr
 		users[i].Fitted = *fitted
 		var fields struct{ Norm *float64 }
 		if err := json.Unmarshal(user, &fields); rule == SumOfMany && (err != nil || fields.Norm == nil || !(*fields.Norm >= 0)) {
-			return nil, rule.Errorf("user %d of %d has the result %s; expected a norm of at least 0", i+1, len(given), contracts.Quote(user))
+			return nil, rule.Errorf("the result of user %d of %d is %s; expected a norm of at least 0", i+1, len(given), contracts.Quote(user))
 		}
 		if fields.Norm != nil {
 			users[i].Norm = *fields.Norm

@@ -90,8 +90,8 @@ func TestFaultsOfSeveralUsersAreToldFrom(t *testing.T) {
 		clientstest.NaN:        {`tensor "weights" has values that are not finite`, FiniteNumbers},
 		clientstest.Device:     {"many-0.safetensors is not a regular file", FilesAsAsked},
 		clientstest.Stale:      {`has the stamp "1"; expected "2"`, FilesOfMany},
-		clientstest.FewerUsers: {"with 1 users; expected a result for each of 2", FilesOfMany},
-		clientstest.NoExamples: {"user 1 of 2: it has learned from 0 examples", WhatFitSays},
+		clientstest.FewerUsers: {", 1 users; expected a result for each of 2", FilesOfMany},
+		clientstest.NoExamples: {"user 1 of 2: examples is 0", WhatFitSays},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
