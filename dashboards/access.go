@@ -193,8 +193,8 @@ var (
 	newLogin    = loginForm{Title: "Log in", Hint: loginHint}
 	failedLogin = loginForm{"Log in", "That is not the token of this server.", loginHint}
 	usedLink    = loginForm{
-		"This link was used", "This link was used: it logs one browser in, once.",
-		"The token that the server was started with, or, of a home, the one in owner.json there. Then the link leads to where it was meant to lead.",
+		"Link already used", "This link was already used: it logs in one browser, once.",
+		"Enter the server's operator token; for a home directory it is in owner.json. You then reach the page of the link.",
 	}
 )
 

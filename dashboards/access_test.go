@@ -303,7 +303,7 @@ func TestARenewedCertificateIsServedWithoutARestart(t *testing.T) {
 // it does not, and gets to the same page by the token.
 func checkUsedLink(t *testing.T, c *Client, link string, session http.Header) {
 	t.Helper()
-	if a := c.ask(t, "GET", link, nil, nil); a.StatusCode != 401 || a.Header.Get("Set-Cookie") != "" || !strings.Contains(a.body, "This link was used") {
+	if a := c.ask(t, "GET", link, nil, nil); a.StatusCode != 401 || a.Header.Get("Set-Cookie") != "" || !strings.Contains(a.body, "This link was already used") {
 		t.Errorf("the link again: %s %s", a.Status, a.body)
 	}
 	if a := c.ask(t, "GET", "/login?code=another-code-entirely", nil, nil); strings.Contains(a.body, "was used") {
@@ -351,7 +351,7 @@ func TestALoginCodeWorksOnce(t *testing.T) {
 	}
 }
 
-// A page is watched while a browser follows a stream of it. Programs, which bring a token, do not look.
+// A page is watched while a browser reads one of its streams. Programs, which send a token, do not count.
 func TestThePageIsWatchedByBrowsersAlone(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-26-characters-xx"

@@ -31,8 +31,8 @@ type Client struct {
 	base  *url.URL
 	token string
 	http  *http.Client
-	watch watching
-	vigilance
+	watch watchTimes
+	watchdogTimes
 }
 
 var _ control.API = (*Client)(nil)
@@ -51,7 +51,7 @@ func (e *Error) Error() string { return e.Message }
 func (e *Error) Unwrap() error { return e.err }
 
 // Timeouts of the client. It bounds the time to connect and the silence of a server
-// (see vigilance), not the duration of a request.
+// (see watchdogTimes), not the duration of a request.
 const (
 	dialTimeout     = 10 * time.Second
 	continueTimeout = 5 * time.Second
@@ -76,17 +76,17 @@ func NewClient(address, token string) (*Client, error) {
 		return nil, fmt.Errorf("server address: %w", err)
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
-		return nil, errors.New("server address: expected http://host:port or https://host:port, and no more than ca, cert and key for parameters")
+		return nil, errors.New("invalid server address: expected http://host:port or https://host:port, with no parameters but ca, cert and key")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	transport.ExpectContinueTimeout = continueTimeout
 	transport.TLSClientConfig = files
 	return &Client{
-		base: base, token: token, watch: liveWatching, vigilance: liveVigilance,
+		base: base, token: token, watch: defaultWatchTimes, watchdogTimes: defaultWatchdogTimes,
 		http: &http.Client{
 			Transport: transport,
-			// A redirect would carry the token to another place.
+			// A redirect would send the token to another server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
@@ -316,13 +316,13 @@ func (c *Client) Ready(ctx context.Context) error {
 
 // answer returns the server's response. The caller closes its body.
 func (c *Client) answer(request *http.Request) (*http.Response, error) {
-	watched, vigil := c.keepVigil(request)
+	watched, watchdog := c.withWatchdog(request)
 	response, err := c.http.Do(watched)
 	if err == nil {
-		response.Body = &answerBody{vigilantBody{response.Body, vigil, vigil.end}, watched.Context()}
+		response.Body = &answerBody{watchedBody{response.Body, watchdog, watchdog.end}, watched.Context()}
 		return response, nil
 	}
-	defer vigil.end()
+	defer watchdog.end()
 	if ctxErr := request.Context().Err(); ctxErr != nil {
 		return nil, ctxErr
 	}
@@ -387,5 +387,5 @@ func named(e *Error) *Error {
 
 // broken returns the error of a truncated answer.
 func (c *Client) broken(err error) error {
-	return fmt.Errorf("server %s: the answer is cut short or not what was expected: %w; is it a coalmine server of this version?", c.base, err)
+	return fmt.Errorf("server %s: the answer is truncated or invalid: %w; is it a coalmine server of this version?", c.base, err)
 }

@@ -21,7 +21,7 @@ import (
 // Errors of the server. The client returns them, too.
 var (
 	// ErrUnauthorized: no valid token came with the request.
-	ErrUnauthorized = errors.New("a valid token is needed: give --token-file, set COALMINE_TOKEN, or log in")
+	ErrUnauthorized = errors.New("missing or invalid token: give --token-file, set COALMINE_TOKEN, or log in")
 	// ErrForbidden: the token permits only reading.
 	ErrForbidden = errors.New("the token allows only reading; this needs the operator token")
 	// ErrTooLarge: the body is larger than the server accepts.
@@ -131,7 +131,7 @@ func decodeJSON(r *http.Request, body io.Reader, into any) error {
 	err := d.Decode(into)
 	if err == nil {
 		if _, end := d.Token(); end != io.EOF {
-			err = errors.New("there is something after the JSON object")
+			err = errors.New("unexpected data after the JSON object")
 		}
 	}
 	if stamp := formatOf(r.Header); err != nil && stamp.Build != "" {
@@ -164,7 +164,7 @@ func bodyError(err error) error {
 		return nil
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fmt.Errorf("body %w: at most %d bytes are taken", ErrTooLarge, tooLarge.Limit)
+		return fmt.Errorf("body %w: the limit is %d bytes", ErrTooLarge, tooLarge.Limit)
 	}
 	return fmt.Errorf("body %w: %w", control.ErrInput, err)
 }

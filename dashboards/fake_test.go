@@ -79,7 +79,7 @@ func newFake() *fakeAPI {
 	return f
 }
 
-// set changes the status; who watches learns of it.
+// set changes the status and sends it to all watchers.
 func (f *fakeAPI) set(change func(s *status.Run)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

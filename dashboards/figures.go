@@ -42,7 +42,7 @@ func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if number >= len(figures) {
-		return fmt.Errorf("run %s has %s, counted from 0, and none is %d; GET figures lists them: %w", runName(r), readable.Count(len(figures), "figure"), number, storage.ErrNotFound)
+		return fmt.Errorf("run %s has %s, numbered from 0; there is no figure %d (GET figures lists them): %w", runName(r), readable.Count(len(figures), "figure"), number, storage.ErrNotFound)
 	}
 	return format.send(w, figures[number].Chart)
 }
@@ -184,7 +184,7 @@ func (s *sentSeries) series(style int) (chart.Series, error) {
 	series := chart.Series{Name: s.Name, Kind: kind, Style: style, Grey: s.Grey, Plain: s.Plain}
 	for _, p := range s.Points {
 		if n := len(p); n != 2 && n != 4 && n != 6 {
-			return series, fmt.Errorf("a point of %d numbers: expected x, y and at most the intervals of y and of x", n)
+			return series, fmt.Errorf("a point of %d numbers: expected x and y, and optionally the interval of y and the interval of x", n)
 		}
 		if err := checkNumbers(append(p, s.Width)); err != nil {
 			return series, err
@@ -226,7 +226,7 @@ func (s *Server) listPictures(r *http.Request) (pictureList, error) {
 func positive(name, text string, least int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least {
-		return 0, fmt.Errorf("%s=%.40q %w: expected a whole number from %d on", name, text, control.ErrInput, least)
+		return 0, fmt.Errorf("%s=%.40q %w: expected a whole number of at least %d", name, text, control.ErrInput, least)
 	}
 	return n, nil
 }

@@ -88,7 +88,7 @@ func TestAFileMayNameUploadedDataByItsDigest(t *testing.T) {
 // and nothing about it.
 func mustRefuse(t *testing.T, what string, err error) {
 	t.Helper()
-	if !errors.Is(err, control.ErrInput) || !strings.Contains(err.Error(), "does not read it for others") {
+	if !errors.Is(err, control.ErrInput) || !strings.Contains(err.Error(), "this server may not read it") {
 		t.Errorf("%s: %v", what, err)
 	}
 }

@@ -42,7 +42,7 @@ func asDocument(w http.ResponseWriter) {
 func (s *Server) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, errorKind{kind: "origin", status: http.StatusForbidden}, "a page of another origin may not do this")
+		writeError(w, errorKind{kind: "origin", status: http.StatusForbidden}, "requests from pages of another origin are refused")
 	}))
 	if s.external.origin != "" {
 		// If a proxy passes another Host, the page's origin does not match it.
@@ -59,7 +59,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		if r.URL.Path != healthPath && r.URL.Path != readyPath && !s.answersTo(r) {
 			writeError(w, errorKind{kind: "host", status: http.StatusMisdirectedRequest},
-				"this server does not answer under the name that the request gave; name it when you start the server")
+				"this server does not answer to the host name of the request; name it when you start the server")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -77,7 +77,7 @@ const readyTimeout = 5 * time.Second
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if missing := s.missing(r.Context()); len(missing) > 0 {
 		writeError(w, errorKind{kind: "not-ready", status: http.StatusServiceUnavailable},
-			strings.Join(missing, ", ")+"; the log of this process says more")
+			strings.Join(missing, ", ")+"; see the log of this process")
 		return nil
 	}
 	answer := readiness{Status: "ok"}

@@ -32,8 +32,7 @@ type description struct {
 	id string // in the document
 	// route is the method and the path below apiPath.
 	route string
-	// ofCell is the summary of the same operation for a cell of the run at the begin of the path, or
-	// empty.
+	// ofCell is the summary of the variant for a cell of the run; empty if there is none.
 	ofCell   string
 	operator bool // it needs the operator's token
 	slow     bool // its answer has no deadline
@@ -61,9 +60,9 @@ var (
 		summary: "All runs, the newest first", gives: "RunList", answer: "the runs"}
 	submitRun = operation[control.Submitted]{id: "submitRun", route: "POST /runs", operator: true,
 		summary: "Submit a run record, or an experiment file", query: "fresh fileName set priority", takes: "Record " + fileType,
-		gives: "Submitted", answer: "an unfinished run goes on", created: "a new run"}
+		gives: "Submitted", answer: "an existing run continues", created: "a new run"}
 	showRun = operation[*status.Run]{id: "showRun", route: "GET /runs/{run}",
-		summary: "How a run stands", gives: "Run", answer: "its status"}
+		summary: "The status of a run", gives: "Run", answer: "its status"}
 	removeRun = operation[*control.Removed]{id: "removeRun", route: "DELETE /runs/{run}", operator: true, slow: true,
 		summary: "Remove the record of a finished run", gives: "Removed", answer: "the objects that a collection can delete"}
 	runEvents = operation[none]{id: "runEvents", route: "GET /runs/{run}/events",
@@ -78,7 +77,7 @@ var (
 	showWorkers = operation[*status.Fleet]{id: "showWorkers", route: "GET /workers",
 		summary: "The workers of all runs, and the tasks that wait for a slot", gives: "Fleet", answer: "the workers"}
 	followWorkers = operation[none]{id: "followWorkers", route: "GET /workers/events",
-		summary: "The same, whenever it changes", gives: eventStream, answer: "a stream"}
+		summary: "A stream of the workers and waiting tasks", gives: eventStream, answer: "Server-Sent Events"}
 	drainWorker = operation[drained]{id: "drainWorker", route: "POST /workers/{worker}/drain", operator: true,
 		summary: "Let workers finish their tasks and end", takes: "Empty", gives: "Drained", answer: "the drained workers"}
 
@@ -86,14 +85,14 @@ var (
 		summary: "The submitted experiment, with its defaults", query: "experimentFormat",
 		gives: "Experiment" + " " + fileType, answer: "the resolved experiment"}
 	runResults = operation[*results.Results]{id: "runResults", route: "GET /runs/{run}/results",
-		summary: "The outcome so far", query: "resultsFormat rows", answer: "the outcome, in the format asked for",
+		summary: "The outcome so far", query: "resultsFormat rows", answer: "the outcome, in the requested format",
 		gives: "Outcome text/csv text/html application/vnd.apache.parquet text/x-latex text/plain"}
 	// runRounds is runResults with rows=rounds.
 	runRounds = operation[*results.Rounds](runResults)
 	showTable = operation[runTable]{id: "showTable", route: "GET /runs/{run}/table",
-		summary: "The outcome so far, as people read it", query: "onlyCell", gives: "Table", answer: "the table"}
+		summary: "The outcome so far, as a table for people", query: "onlyCell", gives: "Table", answer: "the table"}
 	listFigures = operation[figureList]{id: "listFigures", route: "GET /runs/{run}/figures",
-		summary: "The figures of the report", gives: "FigureList", answer: "the contents of the figures"}
+		summary: "The figures of the report", gives: "FigureList", answer: "the captions of the figures"}
 	showFigure = operation[none]{id: "showFigure", route: "GET /runs/{run}/figures/{number}",
 		summary: "One figure", query: "figureFormat figureWidth", gives: figureMedia, answer: "the figure"}
 	drawFigure = operation[none]{id: "drawFigure", route: "POST /figures",
@@ -105,8 +104,8 @@ var (
 
 	exportModel = operation[none]{id: "exportModel", route: "GET /runs/{run}/model", ofCell: "The model of a cell",
 		summary: "The model of a run of one cell", query: "modelRound", gives: binary, answer: "a safetensors file"}
-	exportPrepared = operation[none]{id: "exportPrepared", route: "GET /runs/{run}/prepared/{name}", ofCell: "A model that a cell rests on",
-		summary: "A model that the only cell rests on", gives: binary, answer: "a safetensors file"}
+	exportPrepared = operation[none]{id: "exportPrepared", route: "GET /runs/{run}/prepared/{name}", ofCell: "A pretrained model of a cell",
+		summary: "A pretrained model of a run of one cell", gives: binary, answer: "a safetensors file"}
 	listNodes = operation[nodeList]{id: "listNodes", route: "GET /runs/{run}/nodes", ofCell: "The nodes of a cell", slow: true,
 		summary: "The nodes of a run and their outputs", query: "keys after", gives: "NodeList", answer: "the nodes"}
 	showLineage = operation[*control.Lineage]{id: "showLineage", route: "GET /runs/{run}/cells/{cell}/nodes/{key}",
@@ -119,16 +118,16 @@ var (
 		summary: "The privacy cost of the training so far", query: "privacyFormat figureWidth",
 		gives: "Spending " + figureMedia, answer: "numbers, or a picture of them"}
 	cellCurve = operation[*results.Curve]{id: "cellCurve", route: "GET /runs/{run}/cells/{cell}/curve",
-		summary: "A cell along its training", query: "curvePoints", gives: "Curve", answer: "rounds and measurements so far"}
+		summary: "The learning curve of a cell", query: "curvePoints", gives: "Curve", answer: "rounds and measurements so far"}
 	cellCanaries = operation[*results.CanaryLives]{id: "cellCanaries", route: "GET /runs/{run}/cells/{cell}/canaries", slow: true,
-		summary: "Each canary along the training", query: "canaryPoints", gives: "CanaryLives", answer: "canaries and their outcomes so far"}
+		summary: "Each canary during the training", query: "canaryPoints", gives: "CanaryLives", answer: "canaries and their outcomes so far"}
 	canaryReferences = operation[*control.Surroundings]{id: "canaryReferences", route: "GET /runs/{run}/cells/{cell}/canaries/{number}/references", slow: true,
-		summary: "A canary among random sequences, which are scored for the answer", query: "measuredRound",
+		summary: "The rank of a canary among random sequences, scored on request", query: "measuredRound",
 		gives: "Surroundings", answer: "log-perplexities in nats"}
 	runHistory = operation[*control.History]{id: "runHistory", route: "GET /runs/{run}/history",
 		summary: "The events of a run", gives: "History", answer: "the newest events, in order"}
 	runLogs = operation[runLog]{id: "runLogs", route: "GET /runs/{run}/logs",
-		summary: "Logs of attempts that gave trouble", query: "node", gives: "LogList", answer: "the logs"}
+		summary: "Logs of attempts", query: "node", gives: "LogList", answer: "the logs"}
 
 	hasSource = operation[none]{id: "hasSource", route: "HEAD /sources/{digest}",
 		summary: "Whether a source has been uploaded", answer: "it has"}
@@ -311,7 +310,7 @@ func (d *description) document() object {
 	}
 	operation := object{"operationId": d.id, "summary": d.summary, "responses": responses}
 	if d.operator {
-		operation["description"] = "Needs the operator's token where the server has tokens."
+		operation["description"] = "Needs the operator's token if the server has tokens."
 	}
 	if d.takes != "" {
 		operation["requestBody"] = object{"required": true, "content": contentOf(d.takes)}

@@ -292,7 +292,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}
 		api.err = errors.New("the store went away")
 		defer func() { api.err = nil }()
-		if err := c.Data(ctx, "grid", "c01", dataexport.Parts, dataexport.JSONLines, io.Discard); err == nil || !strings.Contains(err.Error(), "cut short") {
+		if err := c.Data(ctx, "grid", "c01", dataexport.Parts, dataexport.JSONLines, io.Discard); err == nil || !strings.Contains(err.Error(), "truncated") {
 			t.Errorf("rows that end too early: %v", err)
 		}
 	})

@@ -177,7 +177,7 @@ func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath
 }
 
-// answerUnrouted answers requests without a route by an error in the form of the API.
+// answerUnrouted answers requests without a route with an error in the form of the API.
 func answerUnrouted(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -187,9 +187,9 @@ func answerUnrouted(mux *http.ServeMux) http.Handler {
 		}
 		missed := &statusOnly{header: w.Header()}
 		h.ServeHTTP(missed, r) // sets Allow if only the method is wrong
-		message := "there is no " + r.URL.Path + " in this API; see docs/api.md"
+		message := "the API has no path " + r.URL.Path + "; see docs/api.md"
 		if missed.status == http.StatusMethodNotAllowed {
-			message = r.Method + " is not what " + r.URL.Path + " takes; allowed are: " + w.Header().Get("Allow")
+			message = r.URL.Path + " does not allow " + r.Method + "; allowed: " + w.Header().Get("Allow")
 		}
 		writeError(w, errorKind{kind: "route", status: missed.status}, message)
 	})

@@ -319,7 +319,7 @@ func modelRound(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("round=%.40q %w: expected a number of rounds, 0 for the initial model, %s for the newest that is stored, or nothing for the last", text, control.ErrInput, newestRound)
+		return 0, fmt.Errorf("round=%.40q %w: expected a number of rounds, 0 for the initial model, %s for the newest stored model, or no round for the final model", text, control.ErrInput, newestRound)
 	}
 	return n, nil
 }
@@ -353,7 +353,7 @@ func (s *Server) exportData(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.Context().Err() == nil {
-		s.options.Log.Error("export broken off", slog.String("path", r.URL.Path), slog.Any("error", err))
+		s.options.Log.Error("export aborted", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -13,10 +13,9 @@
 //
 //   - Outside localhost there is no service without a token, nor without TLS
 //     unless Options.Insecure is set.
-//   - A request must name this server in its Host header, so that a page whose
-//     name was pointed at this address (DNS rebinding) gets nothing.
-//   - A browser cannot be made to change anything from a foreign page: unsafe
-//     methods pass http.CrossOriginProtection, token or not.
+//   - A request must name this server in its Host header, which defeats DNS rebinding.
+//   - A foreign page cannot change anything: unsafe methods pass
+//     http.CrossOriginProtection, with and without a token.
 //   - Every body, header and wait has a limit.
 //   - Pages run only their own scripts (Content-Security-Policy) and insert
 //     all text as text.
@@ -175,7 +174,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	defer c.mu.Unlock()
 	if info, err := os.Stat(c.file); err == nil && !info.ModTime().Equal(c.modified) {
 		if err := c.load(); err != nil {
-			c.log.Warn("the renewed certificate cannot be used; the one before stays", "error", err)
+			c.log.Warn("the renewed certificate cannot be used; keeping the previous one", "error", err)
 		} else {
 			c.log.Info("the certificate was renewed", "file", c.file)
 		}
@@ -217,8 +216,7 @@ type Options struct {
 	// operator token every client may do everything, which Serve allows only on localhost.
 	OperatorToken, ReaderToken string
 	// LoginCode logs a browser in as an operator, once: the page /login?code=...
-	// turns it into a cookie. For an address that is printed where the operator
-	// reads it. It has at least 16 bytes and needs an operator token.
+	// turns it into a cookie. It has at least 16 bytes and needs an operator token.
 	LoginCode string
 	// Hosts are the names of the server, in addition to localhost and the local
 	// address of a connection. They need an operator token.
@@ -252,17 +250,17 @@ func (o *Options) check() error {
 			errs = append(errs, errors.New(message))
 		}
 	}
-	report(o.OperatorToken != "" && len(o.OperatorToken) < minToken, "the operator token is shorter than 16 bytes; use a longer one, at random")
-	report(o.ReaderToken != "" && len(o.ReaderToken) < minToken, "the reader token is shorter than 16 bytes; use a longer one, at random")
+	report(o.OperatorToken != "" && len(o.OperatorToken) < minToken, "the operator token is shorter than 16 bytes; use a longer random one")
+	report(o.ReaderToken != "" && len(o.ReaderToken) < minToken, "the reader token is shorter than 16 bytes; use a longer random one")
 	report(o.ReaderToken != "" && o.OperatorToken == "", "there is a reader token but no operator token; set both")
-	report(o.ReaderToken != "" && o.ReaderToken == o.OperatorToken, "the reader token equals the operator token; use two")
-	report(o.LoginCode != "" && len(o.LoginCode) < minToken, "the login code is shorter than 16 bytes; use a longer one, at random")
+	report(o.ReaderToken != "" && o.ReaderToken == o.OperatorToken, "the reader token equals the operator token; use two different tokens")
+	report(o.LoginCode != "" && len(o.LoginCode) < minToken, "the login code is shorter than 16 bytes; use a longer random one")
 	report(o.LoginCode != "" && o.OperatorToken == "", "there is a login code but no operator token; set both")
 	_, err := parseExternal(o.ExternalURL)
 	if err != nil {
 		errs = append(errs, err)
 	}
-	report((len(o.Hosts) > 0 || o.ExternalURL != "") && o.OperatorToken == "", "serving under other names than localhost needs an operator token")
+	report((len(o.Hosts) > 0 || o.ExternalURL != "") && o.OperatorToken == "", "serving under names other than localhost needs an operator token")
 	report((o.CertificateFile == "") != (o.KeyFile == ""), "TLS needs both a certificate file and a key file")
 	report(o.MaxSourceBytes < 0, "the size limit of sources is negative")
 	if len(errs) > 0 {
@@ -280,7 +278,7 @@ func (o *Options) CheckAddress(a net.Addr) error {
 		return fmt.Errorf("HTTP server on %s: an address outside localhost needs a token (--token-file)", a)
 	}
 	if o.CertificateFile == "" && !o.Insecure {
-		return fmt.Errorf("HTTP server on %s: an address outside localhost needs TLS (--tls-cert and --tls-key), or --insecure if plain HTTP is wanted", a)
+		return fmt.Errorf("HTTP server on %s: an address outside localhost needs TLS (--tls-cert and --tls-key), or --insecure to allow plain HTTP", a)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (s *Server) putSource(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.ContentLength > s.options.MaxSourceBytes {
-		return fmt.Errorf("source of %d bytes %w: at most %d are taken", r.ContentLength, ErrTooLarge, s.options.MaxSourceBytes)
+		return fmt.Errorf("source of %d bytes %w: the limit is %d bytes", r.ContentLength, ErrTooLarge, s.options.MaxSourceBytes)
 	}
 	file, err := tempfiles.OpenFile(s.options.TempDir, "coalmine-upload-")
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) putSource(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("upload of source %s: %w", want.Short(), err)
 	}
 	if got != want {
-		return fmt.Errorf("upload of source %s %w: the received data have digest %s; send it again", want.Short(), control.ErrInput, got.Short())
+		return fmt.Errorf("upload of source %s %w: the received data has digest %s; send it again", want.Short(), control.ErrInput, got.Short())
 	}
 	if got, err = s.api.PutSource(r.Context(), file); err != nil {
 		return err

@@ -18,15 +18,15 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// watching holds the timeouts of Client.Watch.
-type watching struct {
+// watchTimes holds the timeouts of Client.Watch.
+type watchTimes struct {
 	silence  time.Duration // a stream without an event for this long is dead
 	first    time.Duration // pause before the first try to reconnect; pauses double
 	longest  time.Duration // maximum pause
 	patience time.Duration // longest outage of the server
 }
 
-var liveWatching = watching{
+var defaultWatchTimes = watchTimes{
 	silence:  3 * heartbeat,
 	first:    200 * time.Millisecond,
 	longest:  5 * time.Second,
@@ -130,7 +130,7 @@ func (w *watcher) listen(ctx context.Context, s *stream) (over bool) {
 }
 
 // errOver ends the reading of events.
-var errOver = errors.New("nothing more will come")
+var errOver = errors.New("end of events")
 
 // take passes one event on. The first settles which run is watched: after a
 // reconnection, the newest could be another.
@@ -184,57 +184,57 @@ func readEvents(body io.Reader, take func(kind, data string) error) error {
 	return io.ErrUnexpectedEOF
 }
 
-// vigilance bounds the silence of a server. An answer may take minutes, so the client probes a
+// watchdogTimes bounds the silence of a server. An answer may take minutes, so the client probes a
 // silent server before it gives up the request.
-type vigilance struct {
+type watchdogTimes struct {
 	silence time.Duration // silence after which another request probes the server
 	probe   time.Duration // timeout of a probe
 	longest time.Duration // silence after which a request is given up in any case
 }
 
-var liveVigilance = vigilance{silence: 20 * time.Second, probe: 10 * time.Second, longest: 15 * time.Minute}
+var defaultWatchdogTimes = watchdogTimes{silence: 20 * time.Second, probe: 10 * time.Second, longest: 15 * time.Minute}
 
-// vigil watches one request from its sending to the end of its answer.
-type vigil struct {
+// watchdog watches one request from its sending to the end of its answer.
+type watchdog struct {
 	client *Client
 	moved  atomic.Int64 // when a byte last moved, in Unix nanoseconds
 	hangUp context.CancelCauseFunc
 }
 
-// keepVigil returns a request that fails when the server falls silent, and its vigil. The
+// withWatchdog returns a request that fails when the server falls silent, and its watchdog. The
 // caller MUST call end.
-func (c *Client) keepVigil(request *http.Request) (*http.Request, *vigil) {
+func (c *Client) withWatchdog(request *http.Request) (*http.Request, *watchdog) {
 	ctx, hangUp := context.WithCancelCause(request.Context())
-	v := &vigil{client: c, hangUp: hangUp}
-	v.move()
+	w := &watchdog{client: c, hangUp: hangUp}
+	w.move()
 	request = request.WithContext(ctx)
 	if request.Body != nil && request.Body != http.NoBody {
-		request.Body = &vigilantBody{request.Body, v, func() {}} // the transport closes it when it is sent
+		request.Body = &watchedBody{request.Body, w, func() {}} // the transport closes it when it is sent
 	}
-	go v.watch(ctx)
-	return request, v
+	go w.watch(ctx)
+	return request, w
 }
 
-func (v *vigil) move() { v.moved.Store(time.Now().UnixNano()) }
+func (w *watchdog) move() { w.moved.Store(time.Now().UnixNano()) }
 
-func (v *vigil) end() { v.hangUp(nil) }
+func (w *watchdog) end() { w.hangUp(nil) }
 
 // watch gives the request up once the server is silent and does not answer a probe.
-func (v *vigil) watch(ctx context.Context) {
-	limits := v.client.vigilance
+func (w *watchdog) watch(ctx context.Context) {
+	limits := w.client.watchdogTimes
 	asked := time.Duration(0) // the silence at the last probe
 	for {
-		silent := time.Since(time.Unix(0, v.moved.Load()))
+		silent := time.Since(time.Unix(0, w.moved.Load()))
 		switch {
 		case silent < asked:
 			asked = 0 // a byte has moved since
 		case silent >= limits.longest:
-			v.hangUp(fmt.Errorf("server %s has sent nothing for %v, though it answers other requests; its log may say why", v.client.base, silent.Round(time.Second)))
+			w.hangUp(fmt.Errorf("server %s has sent nothing for %v, although it answers other requests; see its log", w.client.base, silent.Round(time.Second)))
 			return
 		case silent >= asked+limits.silence:
 			asked = silent
-			if err := v.client.alive(ctx); err != nil {
-				v.hangUp(fmt.Errorf("server %s has accepted the request, but has sent nothing for %v and does not answer a probe: it hangs, or another program uses its port; look at its log, or restart it", v.client.base, silent.Round(time.Second)))
+			if err := w.client.alive(ctx); err != nil {
+				w.hangUp(fmt.Errorf("server %s accepted the request, but has sent nothing for %v and does not answer a probe: it hangs, or another program uses its port; see its log, or restart it", w.client.base, silent.Round(time.Second)))
 				return
 			}
 		}
@@ -246,7 +246,7 @@ func (v *vigil) watch(ctx context.Context) {
 
 // alive probes the server. An answer by a proxy in its place does not count.
 func (c *Client) alive(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.vigilance.probe)
+	ctx, cancel := context.WithTimeout(ctx, c.watchdogTimes.probe)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath(healthPath).String(), nil)
 	if err != nil {
@@ -263,34 +263,34 @@ func (c *Client) alive(ctx context.Context) error {
 	return nil
 }
 
-// vigilantBody reports the bytes of a body to a vigil.
-type vigilantBody struct {
+// watchedBody reports the bytes of a body to a watchdog.
+type watchedBody struct {
 	io.ReadCloser
-	vigil  *vigil
-	closed func()
+	watchdog *watchdog
+	closed   func()
 }
 
-func (b *vigilantBody) Read(p []byte) (int, error) {
+func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.vigil.move()
+		b.watchdog.move()
 	}
 	return n, err
 }
 
-func (b *vigilantBody) Close() error {
+func (b *watchedBody) Close() error {
 	b.closed()
 	return b.ReadCloser.Close()
 }
 
-// answerBody is the body of an answer. If the vigil gave the request up, reads return the vigil's error.
+// answerBody is the body of an answer. If the watchdog gave the request up, reads return the watchdog's error.
 type answerBody struct {
-	vigilantBody
+	watchedBody
 	ctx context.Context
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
-	n, err := b.vigilantBody.Read(p)
+	n, err := b.watchedBody.Read(p)
 	if err != nil && err != io.EOF && b.ctx.Err() != nil {
 		err = context.Cause(b.ctx)
 	}

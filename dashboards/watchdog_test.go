@@ -14,15 +14,15 @@ import (
 	"coalmine/storage"
 )
 
-// impatient is a client of a server that waits a hundredth of the time.
+// impatient returns a client with short timeouts.
 func impatient(t *testing.T, address string) *Client {
 	t.Helper()
 	c := must.Get(NewClient(address, ""))(t)
-	c.vigilance = vigilance{silence: 100 * time.Millisecond, probe: 100 * time.Millisecond, longest: time.Minute}
+	c.watchdogTimes = watchdogTimes{silence: 100 * time.Millisecond, probe: 100 * time.Millisecond, longest: time.Minute}
 	return c
 }
 
-// mute accepts connections, and says nothing more on them than its first words, which answer a request.
+// mute accepts connections, answers the first request with words, and then stays silent.
 func mute(t *testing.T, words string) (address string) {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -38,7 +38,7 @@ func mute(t *testing.T, words string) (address string) {
 				_, _ = conn.Read(make([]byte, 1<<10))
 			}
 			_, _ = conn.Write([]byte(words))
-			words = "" // the second connection asks whether it lives
+			words = "" // the second connection is a probe
 		}
 	}()
 	return l.Addr().String()
@@ -74,7 +74,7 @@ func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
 	})
 }
 
-// An answer may take as long as it takes while the server lives, but not for ever.
+// A client waits as long as the server answers probes, up to a limit.
 func TestAServerThatLivesIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	asked, stop := make(chan bool, 100), make(chan bool)
@@ -95,10 +95,10 @@ func TestAServerThatLivesIsWaitedFor(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := impatient(t, server.URL)
 	if _, err := c.List(t.Context()); err != nil {
-		t.Errorf("it was asked three times whether it lives, and answered: %v", err)
+		t.Errorf("a server that answers probes: %v", err)
 	}
 	c.longest = 150 * time.Millisecond
-	c.vigilance.silence = 200 * time.Millisecond
+	c.watchdogTimes.silence = 200 * time.Millisecond
 	if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "has sent nothing for") {
 		t.Errorf("after the longest silence: %v", err)
 	}

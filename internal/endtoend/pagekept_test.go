@@ -46,7 +46,7 @@ func TestARunKeepsItsPageWhileABrowserLooks(t *testing.T) {
 	defer stream.Body.Close()
 
 	run.await("the table is there and the page is kept", func() bool {
-		return strings.Contains(run.stdout.String(), "setting") && strings.Contains(run.stderr.String(), "the page stays while somebody looks at it")
+		return strings.Contains(run.stdout.String(), "setting") && strings.Contains(run.stderr.String(), "the page stays available while a browser shows it")
 	})
 	run.signal(os.Interrupt)
 	if code := run.wait(); code != 0 {

@@ -92,15 +92,15 @@ await page.keyboard.press('Enter');
 await page.getByRole('img', { name: /in [2-9] lanes/ }).waitFor();
 await tabTo(page.getByRole('region', { name: 'Attempts that failed, table' }).locator('tbody').getByRole('button').first());
 await page.keyboard.press('Enter');
-await page.getByText('the worker vanished while it was at work on this').first().waitFor();
+await page.getByText('the worker died during this attempt').first().waitFor();
 await page.reload();
-await page.getByText('the worker vanished while it was at work on this').first().waitFor();
+await page.getByText('the worker died during this attempt').first().waitFor();
 await page.goBack();
 
 // The report opens as it is, and once saved without a server.
 await tabTo(page.getByRole('link', { name: 'Report', exact: true }));
 const [shown] = await Promise.all([page.context().waitForEvent('page'), page.keyboard.press('Enter')]);
-await shown.getByRole('heading', { name: 'What was memorized' }).waitFor();
+await shown.getByRole('heading', { name: 'Memorization' }).waitFor();
 const width = await shown.locator('body').evaluate((e) => getComputedStyle(e).maxWidth);
 if (width !== '1200px') wrong.push(`the report has no style: it may be ${width} wide`);
 await shown.close();
@@ -109,7 +109,7 @@ const [report] = await Promise.all([page.waitForEvent('download'), page.keyboard
 const file = join(mkdtempSync(join(tmpdir(), 'report-')), report.suggestedFilename());
 await report.saveAs(file);
 await page.goto('file://' + file);
-await page.getByRole('heading', { name: 'What was memorized' }).waitFor();
+await page.getByRole('heading', { name: 'Memorization' }).waitFor();
 rmSync(dirname(file), { recursive: true });
 await browser.close();
 for (const w of wrong) console.log('WRONG ' + w);
