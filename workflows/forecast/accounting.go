@@ -166,14 +166,14 @@ func Account(trainings []Training, q PrivacyQuestion) (*PrivacyAnswer, error) {
 func (q PrivacyQuestion) validate() error {
 	for _, scale := range q.Scales {
 		if scale < 2 {
-			return fmt.Errorf("scale %d: expected a whole number of 2 or more, as the trainings as they are come first in any case", scale)
+			return fmt.Errorf("scale %d: expected a whole number of at least 2 (the unscaled trainings are always included)", scale)
 		}
 	}
 	switch {
 	case q.Population < 0:
 		return fmt.Errorf("population %d: expected at least 1 user", q.Population)
 	case q.Population > 0 && len(q.Scales) == 0:
-		return fmt.Errorf("population %d without a scale: say how many times as large the cohorts are", q.Population)
+		return fmt.Errorf("population %d without a scale: give the factor by which cohorts are larger", q.Population)
 	case q.Delta != 0 && !(q.Delta > 0 && q.Delta < 1):
 		return fmt.Errorf("delta %v: expected a number above 0 and below 1", q.Delta)
 	}
@@ -220,7 +220,7 @@ func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUs
 // fraction of whole users.
 func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 	if t.OfUsers > math.MaxInt/scale {
-		return t.Recipe, t.OfUsers, fmt.Errorf("%d users are more than this machine can count %d times: expected a smaller scale", t.OfUsers, scale)
+		return t.Recipe, t.OfUsers, fmt.Errorf("%d users times %d overflow an integer: expected a smaller scale", t.OfUsers, scale)
 	}
 	population, ofUsers := t.Recipe.Population*scale, t.OfUsers*scale
 	if whole > 0 {

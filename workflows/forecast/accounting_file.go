@@ -39,7 +39,7 @@ func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, e
 		return nil, fmt.Errorf("%s:%w", source, err)
 	}
 	if n := len(recipes); n == 0 || n > maxRecipes {
-		return nil, fmt.Errorf("%s has %d recipes: expected a list of 1 to %d, such as - {population: 392000, cohort: 5000, rounds: 784, noise_multiplier: 1}", source, n, maxRecipes)
+		return nil, fmt.Errorf("%s has %d recipes; expected a list of 1 to %d, such as - {population: 392000, cohort: 5000, rounds: 784, noise_multiplier: 1}", source, n, maxRecipes)
 	}
 	var trainings []Training
 	var errs []error
@@ -70,12 +70,12 @@ func (r recipe) training(source string, number int, like privacy.Recipe) (Traini
 		t.Recipe.Participations, t.Recipe.Separation = r.Participations, r.Separation
 		return t, t.Recipe.Validate()
 	case r.Sampling != treeSampling && (r.Participations != 0 || r.Separation != 0):
-		return t, fmt.Errorf("participations and separation with %s sampling: expected them with sampling: %s or %s", t.Recipe.Sampling, treeSampling, privacy.Separated)
+		return t, fmt.Errorf("participations and separation with %s sampling; they need sampling: %s or %s", t.Recipe.Sampling, treeSampling, privacy.Separated)
 	case r.Sampling != treeSampling:
 		return t, t.Recipe.Validate()
 	}
 	if r.CountNoise != nil {
-		return t, errors.New("count_noise with a tree: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
+		return t, errors.New("count_noise with a tree: expected a fixed clip norm, because the tree does not cover the count of clipped updates")
 	}
 	t.Recipe.Sampling = ""
 	t.Recipe.Tree = &privacy.Participations{Times: cmp.Or(r.Participations, 1), Separation: r.Separation}

@@ -74,7 +74,7 @@ func TestAFileOfRecipesThatIsNoneSaysWhere(t *testing.T) {
 	t.Parallel()
 	entry := "- {population: 1000, cohort: 10, rounds: 4, noise_multiplier: 1"
 	for text, want := range map[string]string{
-		"":                          "fleet.yaml has 0 recipes: expected a list",
+		"":                          "fleet.yaml has 0 recipes; expected a list",
 		"- {popul: 3}":              "fleet.yaml:1:4: unknown field",
 		"- {population: many}":      "fleet.yaml:1:16: ",
 		"name: none":                "fleet.yaml:1:",

@@ -16,11 +16,11 @@ func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
 			"so that the mean update has the same noise (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6)", a.units()))
 	}
 	if q.Population > 0 {
-		notes = append(notes, fmt.Sprintf("of %d users at a scale, those selected are the same share as in the simulation (Augenstein et al. 2020, appendix C.4)", q.Population))
+		notes = append(notes, fmt.Sprintf("the selected share of the %d users at a scale is the same as in the simulation (Augenstein et al. 2020, appendix C.4)", q.Population))
 	}
 	notes = append(notes, a.derivedNotes()...)
 	if a.selected() {
-		notes = append(notes, "what the selection was made by is not covered: percentiles, and models that were prepared on the same users, have no noise")
+		notes = append(notes, "not covered: the criteria of the selection, because percentiles and models prepared on the same users have no noise")
 	}
 	if len(a.Together) > 0 {
 		notes = append(notes, a.togetherNotes()...)
@@ -31,13 +31,13 @@ func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
 func (a *PrivacyAnswer) deltaNote(q PrivacyQuestion) string {
 	if q.Delta != 0 {
 		if q.Delta == privacy.MinDelta {
-			return fmt.Sprintf("delta is %g everywhere; the search for the least one ends there, and a lesser one may do", q.Delta)
+			return fmt.Sprintf("delta is %g everywhere, the least delta of the search; a smaller one may suffice", q.Delta)
 		}
 		return fmt.Sprintf("delta is %g everywhere", q.Delta)
 	}
 	note := "delta is that of the training's file"
 	if len(q.Scales) > 0 {
-		note += fmt.Sprintf("; at a scale 1/(scale x its %s) if that is less, as in tables 3, 5 and 13 of Augenstein et al. 2020; --delta states another", a.units())
+		note += fmt.Sprintf("; at a scale 1/(scale x its %s) if that is less, as in tables 3, 5 and 13 of Augenstein et al. 2020; --delta sets another", a.units())
 	}
 	return note
 }
@@ -63,7 +63,7 @@ func (a *PrivacyAnswer) derivedNotes() []string {
 	if slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Generator }) {
 		notes = append(notes, "a generator inherits the guarantee of its discriminator: the server trains it against the noised discriminator, and on no data (post-processing)")
 	}
-	return append(notes, "what is made of a model alone has the guarantee of the model at no further cost (post-processing): samples, images, and what is counted on these without the data")
+	return append(notes, "samples and images of a model, and statistics of these without the data, have the guarantee of the model at no further cost (post-processing)")
 }
 
 // wholeUser is the unit of which each user has only one.
@@ -76,13 +76,13 @@ func (a *PrivacyAnswer) togetherNotes() []string {
 		notes = append(notes, fmt.Sprintf("somebody whose data make up several %ss of one model is protected only as a group of that size", unit))
 	}
 	if relation := a.Together[0].Neighbouring; slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Scales[0].Neighbouring != relation }) {
-		notes = append(notes, fmt.Sprintf("together all are counted for %s, the relation under which every one of them is proved; by itself each has its own", relation))
+		notes = append(notes, fmt.Sprintf("together all are accounted for %s, the relation under which each of them is proved; separately each has its own", relation))
 	}
 	if a.selected() {
-		notes = append(notes, "selections that exclude each other are added up too: whose data change may leave one and enter another")
+		notes = append(notes, "disjoint selections are added up too: a change of a user's data may move the user from one to another")
 	}
 	if a.seeded() {
-		notes = append(notes, "adding up takes every training to have noise of its own. These have noise from a seed, and with one seed the same: "+
+		notes = append(notes, "adding up assumes independent noise in each training. These draw noise from a seed, and equal seeds give equal noise: "+
 			"models to be published need training.privacy.randomness: secret")
 	}
 	return notes

@@ -150,10 +150,10 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 	must.Do(t, a.WriteTable(&b))
 	for _, text := range []string{
 		"images/of-2125 (2125 users)", "text/c01 (words)", "2125 of 3400", "212500 of 340000", "all 2 together",
-		"a generator inherits the guarantee of its discriminator", "post-processing", "samples, images",
-		"selections that exclude each other", "need training.privacy.randomness: secret", "every model may be trained on the same user",
+		"a generator inherits the guarantee of its discriminator", "post-processing", "samples and images",
+		"disjoint selections are added up too", "need training.privacy.randomness: secret", "every model may be trained on the same user",
 		"delta is that of the training's file; at a scale 1/(scale x its users) if that is less", "the mean update has the same noise", "left out: text/c02 (plain): no noise was added", "fixed-size sampling, classic conversion",
-		"not covered: the vocabulary", "percentiles, and models that were prepared", "only while the experiment's seed", "without the run's secret key",
+		"not covered: the vocabulary", "percentiles and models prepared", "only while the experiment's seed", "without the run's secret key",
 	} {
 		if !strings.Contains(b.String(), text) {
 			t.Errorf("the table lacks %q:\n%s", text, b.String())
@@ -274,7 +274,7 @@ func TestTrainingsUnderDifferentRelationsAreCountedForReplacingOneUser(t *testin
 	if err := a.WriteTable(&b); err != nil || len(a.Together) != 1 || a.Together[0].Neighbouring != privacy.ReplaceOne {
 		t.Fatalf("together %v, because %q; %v", a.Together, a.NotTogether, err)
 	}
-	for _, want := range []string{"together all are counted for replace-one", "together, proved by: PLD; the pair that dominates samples of fixed size"} {
+	for _, want := range []string{"together all are accounted for replace-one", "together, proved by: PLD; the pair that dominates samples of fixed size"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -284,15 +284,15 @@ func TestTrainingsUnderDifferentRelationsAreCountedForReplacingOneUser(t *testin
 func TestImpossibleQuestionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, q := range map[string]PrivacyQuestion{
-		"scale 1: expected a whole number of 2 or more":     {Scales: []int{1}},
-		"scale -3: expected":                                {Scales: []int{10, -3}},
-		"population 9 without a scale":                      {Population: 9},
-		"population -9: expected at least 1 user":           {Population: -9, Scales: []int{2}},
-		"delta NaN: expected":                               {Delta: math.NaN()},
-		"delta 1: expected":                                 {Delta: 1},
-		"cohort 20 is above the population of 6":            {Scales: []int{2}, Population: 10},
-		"than this machine can count 9223372036854775807 t": {Scales: []int{math.MaxInt}},
-		`conversion "best": expected one of classic`:        {Conversion: "best"},
+		"scale 1: expected a whole number of at least 2": {Scales: []int{1}},
+		"scale -3: expected":                             {Scales: []int{10, -3}},
+		"population 9 without a scale":                   {Population: 9},
+		"population -9: expected at least 1 user":        {Population: -9, Scales: []int{2}},
+		"delta NaN: expected":                            {Delta: math.NaN()},
+		"delta 1: expected":                              {Delta: 1},
+		"cohort 20 is above the population of 6":         {Scales: []int{2}, Population: 10},
+		"9223372036854775807 overflow an integer":        {Scales: []int{math.MaxInt}},
+		`conversion "best": expected one of classic`:     {Conversion: "best"},
 	} {
 		if _, err := Account([]Training{ganTraining(2125)}, q); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", q, err, want)

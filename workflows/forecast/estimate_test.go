@@ -226,7 +226,7 @@ audit: {utility: true}
 	}
 }
 
-// A scan of the training text is no ranking of what it finds: the tasks that rank share the work.
+// A scan of the training text does not rank its findings: the ranking tasks share the work.
 func TestOnlyTasksThatDependOnATrainingMeasure(t *testing.T) {
 	t.Parallel()
 	const file = `

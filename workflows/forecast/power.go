@@ -106,7 +106,7 @@ func check(list []experiment.Power, leaks map[string]float64) error {
 		p, there := known[name]
 		switch {
 		case len(names) == 0:
-			return fmt.Errorf("leak of %q: no audit of the experiment makes a statement whose power is computed", name)
+			return fmt.Errorf("leak of %q: no audit of the experiment has a statement with a computable power", name)
 		case !there:
 			return fmt.Errorf("leak of %q: expected one of the experiment's statements: %s", name, strings.Join(names, ", "))
 		case !(leak >= p.Leak.Min && leak <= p.Leak.Max):

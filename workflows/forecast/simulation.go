@@ -65,7 +65,7 @@ func (c Cluster) Run(p *plan.Plan, x *Explanation) (Outcome, error) {
 	s.run()
 	for _, cell := range r.Cells {
 		if !cell.Done() {
-			return Outcome{}, fmt.Errorf("simulating the plan on %d cores: cell %s has come to no end after %v; this is a fault of Coalmine's", c.Cores, cell.Plan.Name, s.now)
+			return Outcome{}, fmt.Errorf("simulating the plan on %d cores: cell %s has not ended after %v; this is a bug in Coalmine", c.Cores, cell.Plan.Name, s.now)
 		}
 	}
 	return s.outcome(), nil

@@ -105,7 +105,7 @@ func TestASecondCoreNeedsASecondTraining(t *testing.T) {
 	}
 }
 
-// In between no cluster beats its cores or the longest way, nor one of half as many cores.
+// In between no cluster beats its cores or the critical path, nor one of half the cores.
 func TestMoreCoresTakeNoLonger(t *testing.T) {
 	t.Parallel()
 	p := planned(t)

@@ -62,7 +62,7 @@ func (c *checker) report(format string, args ...any) {
 func (c *checker) node(key storage.Key, n *Node) {
 	name := func() string { return fmt.Sprintf("node %s (%s)", key.Short(), n.Label) }
 	if n.Key != key {
-		c.report("%s is filed under another key, %s", name(), n.Key.Short())
+		c.report("%s is indexed by another key, %s", name(), n.Key.Short())
 	}
 	c.needs(name, n.Inputs, n.Needs)
 }
@@ -71,7 +71,7 @@ func (c *checker) chain(recipe storage.Key, ch *Chain) {
 	name := "chain " + recipe.Short()
 	switch {
 	case ch.Recipe != recipe:
-		c.report("%s is filed under another recipe, %s", name, ch.Recipe.Short())
+		c.report("%s is indexed by another recipe, %s", name, ch.Recipe.Short())
 	case ch.Steps < 1:
 		c.report("%s has %d steps, want at least 1", name, ch.Steps)
 	case ch.Width < 0 || ch.Every < 0 || ch.KeepLast < 0:
@@ -93,7 +93,7 @@ func (c *checker) tail(cell *Cell) {
 	case tail.Rounds < 0 || tail.After < 0 || cell.Model.Chain != nil:
 		c.report("the training of cell %s ends with %d steps after step %d of its chain, want a node after it", cell.Name, tail.Rounds, tail.After)
 	case tail.Rounds > 0 && c.plan.Nodes[tail.Node.Key] == nil:
-		c.report("the training of cell %s ends with node %s, which the plan does not hold", cell.Name, tail.Node.Key.Short())
+		c.report("the training of cell %s ends with node %s, which the plan does not contain", cell.Name, tail.Node.Key.Short())
 	case tail.After > 0 && (cell.Chain == nil || tail.After > cell.Chain.Steps):
 		c.report("the training of cell %s ends after step %d, which its chain does not have", cell.Name, tail.After)
 	}
@@ -106,7 +106,7 @@ func (c *checker) needs(name naming, inputs []tasks.Input, needs []Ref) {
 	}
 	for i, need := range needs {
 		if inputs[i].Key != need.Key {
-			c.report("input %q of %s is node %s, its need is %s", inputs[i].Name, name(), inputs[i].Key.Short(), need.Key.Short())
+			c.report("input %q of %s is node %s, but its need is %s", inputs[i].Name, name(), inputs[i].Key.Short(), need.Key.Short())
 		}
 		c.ref(func() string { return fmt.Sprintf("input %q of %s", inputs[i].Name, name()) }, need)
 	}
@@ -115,10 +115,10 @@ func (c *checker) needs(name naming, inputs []tasks.Input, needs []Ref) {
 func (c *checker) ref(name naming, r Ref) {
 	switch {
 	case r.Chain == nil && c.plan.Nodes[r.Key] == nil:
-		c.report("%s is node %s, which the plan does not hold", name(), r.Key.Short())
+		c.report("%s is node %s, which the plan does not contain", name(), r.Key.Short())
 	case r.Chain == nil:
 	case c.plan.Chains[r.Chain.Recipe] == nil:
-		c.report("%s is a step of chain %s, which the plan does not hold", name(), r.Chain.Recipe.Short())
+		c.report("%s is a step of chain %s, which the plan does not contain", name(), r.Chain.Recipe.Short())
 	case r.Step < 1 || r.Step > r.Chain.Steps:
 		c.report("%s is step %d of a chain of %d steps", name(), r.Step, r.Chain.Steps)
 	case r.Key != r.Chain.Key(r.Step):
@@ -152,7 +152,7 @@ func (c *checker) visit(r Ref) {
 	case closed:
 		return
 	case open:
-		c.report("node %s needs itself in the end", r.Key.Short())
+		c.report("node %s depends on itself", r.Key.Short())
 		return
 	}
 	c.state[self] = open

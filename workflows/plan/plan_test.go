@@ -130,11 +130,11 @@ func TestCheckNamesEveryMistake(t *testing.T) {
 		plan Plan
 		want string
 	}{
-		"a cell's report elsewhere": {Plan{Nodes: good.Nodes, Chains: good.Chains, Cells: []Cell{{Name: "x", Report: Ref{Key: keyOf("?")}, Model: chain.At(5)}}}, "does not hold"},
+		"a cell's report elsewhere": {Plan{Nodes: good.Nodes, Chains: good.Chains, Cells: []Cell{{Name: "x", Report: Ref{Key: keyOf("?")}, Model: chain.At(5)}}}, "does not contain"},
 		"two cells of one name":     {Plan{Nodes: good.Nodes, Chains: good.Chains, Cells: append(good.Cells, good.Cells...)}, "two cells are named"},
 		"a step beyond the chain":   {Plan{Nodes: map[storage.Key]*Node{a: node(a), b: node(b, chain.At(6))}, Chains: good.Chains}, "step 6 of a chain of 5"},
-		"a cycle":                   {Plan{Nodes: map[storage.Key]*Node{a: node(a, Ref{Key: b}), b: node(b, Ref{Key: a})}}, "needs itself"},
-		"another key":               {Plan{Nodes: map[storage.Key]*Node{a: node(b)}}, "filed under another key"},
+		"a cycle":                   {Plan{Nodes: map[storage.Key]*Node{a: node(a, Ref{Key: b}), b: node(b, Ref{Key: a})}}, "depends on itself"},
+		"another key":               {Plan{Nodes: map[storage.Key]*Node{a: node(b)}}, "indexed by another key"},
 		"no steps":                  {Plan{Nodes: map[storage.Key]*Node{a: node(a)}, Chains: map[storage.Key]*Chain{a: {Recipe: a, Origin: Ref{Key: a}}}}, "has 0 steps"},
 	} {
 		if err := c.plan.Check(); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -34,7 +34,7 @@ import (
 
 // LostReport is the message about a done cell, in a run without a recorded plan, without a report under the
 // key of this build.
-const LostReport = "it is done, and its report is not in the store under the key that this build gives it: a build with other keys computed it and recorded no plan, or it is gone; use that build, or run the experiment again, which leaves this run as it is"
+const LostReport = "it is done, but its report is not in the store under the key that this build computes: a build with other keys computed it without recording a plan, or the report is gone; use that build, or run the experiment again, which does not change this run"
 
 // clocks bounds the difference between the clocks of a cluster.
 const clocks = 5 * time.Minute
@@ -307,7 +307,7 @@ func (w *RecordWriter) ref(r Ref) ref {
 func (w *RecordWriter) node(key storage.Key) int {
 	n, known := w.numbers[key]
 	if !known && w.err == nil {
-		w.err = fmt.Errorf("plan cannot be recorded: it refers to node %s, which it does not hold", key.Short())
+		w.err = fmt.Errorf("plan cannot be recorded: it refers to node %s, which it does not contain", key.Short())
 	}
 	return n
 }

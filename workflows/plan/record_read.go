@@ -123,7 +123,7 @@ func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run s
 			}
 		}
 		if d.err == nil && len(d.nodes) != h.Count {
-			d.fail("its record says %d nodes", h.Count)
+			d.fail("its record announces %d nodes", h.Count)
 		}
 		return d.err
 	})

@@ -49,7 +49,7 @@ var inNoKey = map[string]string{
 	"audit.enumeration.limit": "bounds what may be asked for, not what is found",
 }
 
-// beside are the settings that a field needs beside it, where no file has them.
+// beside are the settings that a field requires and that no file has.
 var beside = map[string][]string{
 	"data.reading_rules":                {"data.reading_rules=1"},
 	"audit.at":                          {"audit={every: null, at: 70%}", "training.steps_per_task=1"},

@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/plan/localexec"
 )
 
-// taggedImages are images of noise of which one half is bright where the tag says so.
+// taggedImages are images of noise; one half of each is bright if the tag says so.
 func taggedImages() []byte {
 	const side = 18
 	rng := rand.New(rand.NewPCG(1, 0))

@@ -60,17 +60,17 @@ type sort struct {
 func (s *sizer) add(c *experiment.Cell) error {
 	e := &c.Experiment
 	if n := drawn(e); n > maxCanaries {
-		return tooLarge(c, "canaries", "asks for %.0f canaries (per_configuration x user_probability x example_probability or insertions, and held_back, for each format); expected at most %d: use fewer of them", n, maxCanaries)
+		return tooLarge(c, "canaries", "request %.0f canaries (per_configuration x user_probability x example_probability or insertions, and held_back, for each format); expected at most %d: use fewer canaries", n, maxCanaries)
 	}
 	steps, rounds := chainSteps(e), max(1, e.Training.Rounds)
 	if steps > plan.MaxSteps {
-		return tooLarge(c, "training.rounds", "asks for %.0f steps, which are tasks one after another; expected at most %d in a plan: train for fewer rounds, or with sgd take more steps_per_task", steps, plan.MaxSteps)
+		return tooLarge(c, "training.rounds", "gives %.0f steps, which are sequential tasks; expected at most %d in a plan: train for fewer rounds, or with sgd raise steps_per_task", steps, plan.MaxSteps)
 	}
 	fixed, perMeasure := s.tasks(c)
 	measurements := measurements(e)
 	nodes := fixed + measurements*perMeasure + gathers(e)
 	if nodes > plan.MaxNodes {
-		return tooLarge(c, "audit.every", "asks for %.0f measurements (training.rounds %d, audit.every %s) of %.0f tasks each, %.0f tasks in all; expected at most %d in a plan: measure less often, or look for fewer canaries",
+		return tooLarge(c, "audit.every", "gives %.0f measurements (training.rounds %d, audit.every %s) of %.0f tasks each, %.0f tasks in total; expected at most %d in a plan: measure less often, or use fewer canaries",
 			measurements, rounds, e.Audit.Every, perMeasure, nodes, plan.MaxNodes)
 	}
 	s.nodes += nodes
@@ -82,11 +82,11 @@ func (s *sizer) add(c *experiment.Cell) error {
 func (s *sizer) whole() error {
 	first, cells := &s.spec.Cells[0], len(s.spec.Cells)
 	if s.nodes > plan.MaxNodes {
-		return tooLarge(first, "grid", "makes %d cells of %.0f tasks on average, %.0f tasks in all; expected at most %d in a plan: use fewer values, measure less often (audit.every), or look for fewer canaries",
+		return tooLarge(first, "grid", "has %d cells of %.0f tasks on average, %.0f tasks in total; expected at most %d in a plan: use fewer values, measure less often (audit.every), or use fewer canaries",
 			cells, s.nodes/float64(cells), s.nodes, plan.MaxNodes)
 	}
 	if s.steps > plan.MaxSteps && s.distinctSteps() > plan.MaxSteps {
-		return tooLarge(first, "grid", "makes %d cells whose trainings (training.rounds) have %.0f steps in all; expected at most %d in a plan: use fewer values, or train for fewer rounds", cells, s.steps, plan.MaxSteps)
+		return tooLarge(first, "grid", "has %d cells with %.0f steps of training in total (training.rounds); expected at most %d in a plan: use fewer values, or train for fewer rounds", cells, s.steps, plan.MaxSteps)
 	}
 	return nil
 }

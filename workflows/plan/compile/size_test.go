@@ -64,11 +64,11 @@ func list(n int, format string) string {
 func TestAPlanThatIsTooLargeIsRefusedInOneSentence(t *testing.T) {
 	t.Parallel()
 	for want, sets := range map[string][]string{
-		"test.yaml:7:16: audit.every: asks for 1000000 measurements (training.rounds 1000000, audit.every 1) of 12 tasks each, 12000009 tasks in all; expected at most 1000000 in a plan": {"training.rounds=1000000"},
-		"training.rounds: asks for 1000000000 steps, which are tasks one after another; expected at most 20000000 in a plan":                                                              {"training.rounds=1000000000", "audit.every=null"},
-		"canaries: asks for 1200002 canaries": {"canaries.per_configuration=10000", "data.vocabulary.size=9000000", "canaries.example_probability=" + list(120, "%d/1000")},
-		"grid: makes 1000 cells of 1209 tasks on average, 1209000 tasks in all; expected at most 1000000 in a plan: use fewer values": {"grid.axes.seed=" + list(1000, "%d"), "training.rounds=100", "audit.every=1"},
-		"grid: makes 300 cells whose trainings (training.rounds) have 300000000 steps in all; expected at most 20000000":              {"grid.axes.seed=" + list(300, "%d"), "training.rounds=1000000", "audit.every=null"},
+		"test.yaml:7:16: audit.every: gives 1000000 measurements (training.rounds 1000000, audit.every 1) of 12 tasks each, 12000009 tasks in total; expected at most 1000000 in a plan": {"training.rounds=1000000"},
+		"training.rounds: gives 1000000000 steps, which are sequential tasks; expected at most 20000000 in a plan":                                                                       {"training.rounds=1000000000", "audit.every=null"},
+		"canaries: request 1200002 canaries": {"canaries.per_configuration=10000", "data.vocabulary.size=9000000", "canaries.example_probability=" + list(120, "%d/1000")},
+		"grid: has 1000 cells of 1209 tasks on average, 1209000 tasks in total; expected at most 1000000 in a plan: use fewer values": {"grid.axes.seed=" + list(1000, "%d"), "training.rounds=100", "audit.every=1"},
+		"grid: has 300 cells with 300000000 steps of training in total (training.rounds); expected at most 20000000":                  {"grid.axes.seed=" + list(300, "%d"), "training.rounds=1000000", "audit.every=null"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

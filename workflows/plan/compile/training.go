@@ -229,7 +229,7 @@ func (c *cell) length(chain *plan.Chain) {
 	}
 	if t.EarlyStopping != nil {
 		c.rest.After = chain.Steps
-		c.model = c.node(training.Best, "model of the least validation loss", struct{}{}, edge{tasks.PreviousInput, c.model})
+		c.model = c.node(training.Best, "model of the lowest validation loss", struct{}{}, edge{tasks.PreviousInput, c.model})
 		c.best = c.model
 	}
 }

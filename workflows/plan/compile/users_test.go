@@ -39,7 +39,7 @@ func TestUsersAsTheyAreAreWhoAGuaranteeProtects(t *testing.T) {
 }
 
 // The population of users as they are is known before it is shuffled, so that a budget
-// allows as many rounds under either partition.
+// allows the same number of rounds under either partition.
 func TestABudgetKnowsHowManyUsersAsTheyAreThereWillBe(t *testing.T) {
 	t.Parallel()
 	steps := map[string]int{}

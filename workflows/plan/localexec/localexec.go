@@ -171,8 +171,8 @@ func (e *Executor) Imported(ctx context.Context, digest storage.Digest) (io.Read
 // stored reads the stored outputs of the nodes from an archive.
 type stored struct {
 	archive *storage.Archive
-	// lost has the nodes that count as not stored: they are to be executed in
-	// spite of their commit, or are damaged.
+	// lost has the nodes that count as not stored: they are damaged, or must be executed
+	// although they are committed.
 	lost map[storage.Key]bool
 	// commits has the commits of nodes with all their blobs available; nil for other nodes.
 	commits map[storage.Key]*storage.Commit

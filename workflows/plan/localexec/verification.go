@@ -1,5 +1,5 @@
-// This file executes nodes of a run once more and compares their outputs with the stored ones. It tests
-// on real runs that a task is a pure function, on which every number rests.
+// This file executes nodes of a run again and compares their outputs with the stored ones. It tests on
+// real runs that a task is a pure function.
 //
 // A node is executed in this process, from inputs that are read from the store. Inputs that were
 // evicted, or that turn out to be damaged, are replayed in memory. Nothing is written.
@@ -47,7 +47,7 @@ const (
 	MayDiffer Verdict = "may-differ"
 )
 
-// Fault reports whether something is wrong with the node.
+// Fault reports whether the verdict is a fault.
 func (v Verdict) Fault() bool { return v != Same && v != Incomparable && v != MayDiffer }
 
 // Node is the verdict on one node.
@@ -186,7 +186,7 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	case ctx.Err() != nil:
 		return out, ctx.Err()
 	case errors.Is(err, tasks.ErrNoKind):
-		out.Verdict, out.Why = Failed, fmt.Sprintf("%v; verify with coalmine %s, which committed it", err, cmp.Or(commit.Provenance.Version, "of another version"))
+		out.Verdict, out.Why = Failed, fmt.Sprintf("%v; verify with coalmine %s, the version that committed it", err, cmp.Or(commit.Provenance.Version, "of another version"))
 	case err != nil:
 		out.Verdict, out.Why = Failed, err.Error()
 	case commit.Differs(again) != "" && commit.Provenance.MayDiffer:

@@ -91,7 +91,7 @@ func digestInputs(ctx context.Context, t *tasks.Task) (Params, [32]byte, error) 
 		return p, [32]byte{}, err
 	}
 	if p.Fail {
-		return p, [32]byte{}, tasks.Permanent(errors.New("told to fail"))
+		return p, [32]byte{}, tasks.Permanent(errors.New("requested to fail"))
 	}
 	h := sha256.New()
 	fmt.Fprintln(h, t.Kind, p.Salt, t.Step, t.Part)
