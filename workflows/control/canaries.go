@@ -28,8 +28,8 @@ func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*r
 	return results.LoadCanaryLives(ctx, l.archive, run, cell, points)
 }
 
-// Surroundings has a canary and references: a model's scores of random sequences after
-// the canary's prefix, the first ones that random sampling compares it with.
+// Surroundings has a model's scores of a canary and of references, random sequences after the
+// canary's prefix: the first ones that random sampling uses.
 type Surroundings struct {
 	Round  int `json:"round"`
 	Canary int `json:"canary"`
@@ -75,7 +75,7 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 	report := x.plan.Nodes[x.cell.Report.Key]
 	summary := x.plan.Nodes[report.Input(reports.AuditInput(randomsampling.Audit.Name, round))]
 	if summary == nil {
-		return nil, nil, fmt.Errorf("run %s, cell %s: a comparison with references after %s %w: no audit by random_sampling stands there", x.run.ID, x.cell.Name, x.count(round), ErrInput)
+		return nil, nil, fmt.Errorf("run %s, cell %s: a comparison with references after %s %w: audit.random_sampling does not measure that round", x.run.ID, x.cell.Name, x.count(round), ErrInput)
 	}
 	for _, in := range summary.Inputs {
 		n := x.plan.Nodes[in.Key]
@@ -88,7 +88,7 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 		}
 		if params.First <= canary && canary < params.First+params.Count {
 			if n.Kind != randomsampling.Kind.Name || params.Program != nil {
-				return nil, nil, fmt.Errorf("run %s, cell %s: a comparison with references %w: a command scores texts by its model, which nobody here can wait for", x.run.ID, x.cell.Name, ErrInput)
+				return nil, nil, fmt.Errorf("run %s, cell %s: a comparison with references %w: an external command scores its texts, which takes too long for a request", x.run.ID, x.cell.Name, ErrInput)
 			}
 			return n, &params, nil
 		}
@@ -109,7 +109,7 @@ func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling
 	}
 	runner := tasks.NewRunner()
 	if err := l.give(ctx, runner, model, tasks.ModelBlob); err != nil {
-		return nil, fmt.Errorf("the model is not stored any more: %w", err)
+		return nil, fmt.Errorf("the model is no longer stored: %w", err)
 	}
 	blobs := []string{population.CanariesBlob}
 	if p.NamesWords() {

@@ -37,9 +37,8 @@ import (
 // Latest is the name of the newest run.
 const Latest = "latest"
 
-// API has all operations on runs. A run is named by its id or a beginning of the id, which
-// means the newest of several runs of one experiment (WithChoiceReporter), or by Latest or "" for
-// the newest run of all.
+// API has all operations on runs. A run is named by its id, or by a prefix of the id: if it fits several
+// runs of one experiment, the newest is meant (WithChoiceReporter). Latest or "" name the newest run.
 type API interface {
 	// HasSource reports whether a source has been uploaded.
 	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
@@ -231,7 +230,7 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 	}
 	l.nudge(ctx)
 	if err := l.checkSources(ctx, data); err != nil {
-		return Submitted{}, fmt.Errorf("run %s is recorded, but its data has just been collected: %w; the same command again uploads it and goes on", run.ID, err)
+		return Submitted{}, fmt.Errorf("run %s is recorded, but its data was just deleted by a garbage collection: %w; repeat the command to upload it again", run.ID, err)
 	}
 	submitted := Submitted{Run: run.ID, Continued: continued}
 	if continued {
@@ -273,7 +272,7 @@ func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	// An experiment in another JSON form than this build writes, such as with other keys, can still have
 	// the digest of a valid one.
 	if storage.DigestOf(spec.Experiment) != spec.Digest || e.Digest() != spec.Digest || e.Name != spec.Name {
-		return nil, fmt.Errorf("submission %w: its digest or name is not that of its experiment", ErrInput)
+		return nil, fmt.Errorf("submission %w: its digest or name does not match its experiment", ErrInput)
 	}
 	if err := e.Check(); err != nil {
 		return nil, fmt.Errorf("submission %w: %w", ErrExperiment, err)
@@ -433,16 +432,16 @@ func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, g
 	switch {
 	case s.Phase == runs.Paused:
 	case err != nil:
-		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v; %s", err, looked))
+		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so coordinators and workers are unknown: %v; %s", err, looked))
 	case led && leader.Build != build.Read().String():
-		stick(s, status.WaitCoordinator, fmt.Sprintf("the coordinator %s leads, of %s; it does not report the run, whose record is of %s in format %d: an older build leaves alone a record that it cannot read, and its log says so; update it; %s",
+		stick(s, status.WaitCoordinator, fmt.Sprintf("the leading coordinator %s (%s) does not report the run, whose record was written by %s in format %d: an older build skips records that it cannot read (see its log); update it; %s",
 			leader.Holder, buildText(leader.Build), buildText(run.Spec.Build), max(run.Spec.Format, 1), looked))
 	case led && l.coordinator == nil:
-		stick(s, status.WaitCoordinator, fmt.Sprintf("the coordinator %s leads, and has not taken it in yet; %s", leader.Holder, looked))
+		stick(s, status.WaitCoordinator, fmt.Sprintf("the leading coordinator %s has not read it yet; %s", leader.Holder, looked))
 	case l.coordinator == nil && s.Phase == runs.Queued:
-		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it yet; start coalmine serve (and a coalmine worker, if the queue is a Redis), or: coalmine run --continue %s; %s", s.Run, looked))
+		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it yet; start coalmine serve (and, with Redis, coalmine worker), or: coalmine run --continue %s; %s", s.Run, looked))
 	case l.coordinator == nil:
-		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it; the same command continues it, and so does coalmine serve or: coalmine run --continue %s; %s", s.Run, looked))
+		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it; to continue it, repeat the command, start coalmine serve, or: coalmine run --continue %s; %s", s.Run, looked))
 	}
 	return s
 }
@@ -526,7 +525,7 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 // repairable adds the remedy to an error of reading damaged outputs of a done run.
 func repairable(run *runs.Run, err error) error {
 	if run.State.Phase == runs.Done && errors.Is(err, storage.ErrCorrupt) {
-		return fmt.Errorf("%w; its damaged outputs are made again by: coalmine retry %s", err, run.ID)
+		return fmt.Errorf("%w; to recompute its damaged outputs: coalmine retry %s", err, run.ID)
 	}
 	return err
 }

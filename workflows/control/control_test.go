@@ -37,10 +37,10 @@ func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinatorAndOneThatLeavesI
 	}
 	expect(status.WaitCoordinator, "no process works on it yet")
 	must.Do(t, leadership.Announce(t.Context(), conn.Broker(), attempts.Leader{Holder: "other"}, time.Now()))
-	expect(status.WaitCoordinator, "the coordinator other leads, and has not taken it in yet")
+	expect(status.WaitCoordinator, "the leading coordinator other has not read it yet")
 	older := must.Get(json.Marshal(attempts.Leader{Holder: "other"}))(t)
 	must.Do(t, conn.Broker().Publish(t.Context(), "leader", older, time.Minute))
-	expect(status.WaitCoordinator, "the coordinator other leads, of an older build; it does not report the run, whose record is of coalmine "+build.Read().String()+" in format ")
+	expect(status.WaitCoordinator, "the leading coordinator other (an older build) does not report the run, whose record was written by coalmine "+build.Read().String()+" in format ")
 	redis.Kill()
 	expect(status.WaitQueue, "the queue does not answer")
 }

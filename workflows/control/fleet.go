@@ -22,7 +22,7 @@ func (l *Local) Workers(ctx context.Context) (*status.Fleet, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		f.wait(status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of workers: %v", err))
+		f.wait(status.WaitQueue, fmt.Sprintf("the queue does not answer, so workers are unknown: %v", err))
 		return f.fleet(), nil
 	case len(alive) == 0:
 		f.wait(status.WaitWorker, "no worker is alive; start one with: coalmine worker")
@@ -49,7 +49,7 @@ func (l *Local) Workers(ctx context.Context) (*status.Fleet, error) {
 		}
 	}
 	if untold > 0 {
-		f.wait(status.WaitCoordinator, fmt.Sprintf("no coordinator tells of %d unfinished runs, so that their tasks are not shown", untold))
+		f.wait(status.WaitCoordinator, fmt.Sprintf("no coordinator reports %d of the unfinished runs, so their tasks are not shown", untold))
 	}
 	return f.fleet(), nil
 }
@@ -140,7 +140,7 @@ func (l *Local) Drain(ctx context.Context, name string) ([]string, error) {
 		return nil, fmt.Errorf("worker %q: %w", name, l.away)
 	}
 	if l.queue == nil {
-		return nil, fmt.Errorf("worker %q: %w: nothing works here; name the queue by --redis, or a coordinator by --server", name, ErrNoWorker)
+		return nil, fmt.Errorf("worker %q: %w: this process has no queue; name the queue with --redis, or a coordinator with --server", name, ErrNoWorker)
 	}
 	alive, err := l.queue.Workers(ctx)
 	if err != nil {
@@ -173,17 +173,17 @@ func named(alive []queue.Worker, name string) ([]queue.Worker, error) {
 		}
 	}
 	ids := lists.Map(alive, func(w queue.Worker) string { return w.ID })
-	return nil, fmt.Errorf("worker %q: %w; alive are: %s", name, ErrNoWorker, strings.Join(ids, ", "))
+	return nil, fmt.Errorf("worker %q: %w; live workers: %s", name, ErrNoWorker, strings.Join(ids, ", "))
 }
 
 func checkNamed(found []queue.Worker, name string) error {
 	host, _ := os.Hostname()
 	for _, w := range found {
 		if w.Host == host && w.PID == os.Getpid() {
-			return fmt.Errorf("worker %s: draining it %w: it is a part of process %d, which works on its own home; interrupt that process instead", w.ID, ErrInput, w.PID)
+			return fmt.Errorf("worker %s: draining it %w: it belongs to process %d, which runs all parts of its home; interrupt that process instead", w.ID, ErrInput, w.PID)
 		}
 		if w.ID != name && w.Host != name && len(found) > 1 {
-			return fmt.Errorf("worker %q: draining %w: %d workers begin so; name one whole, or a host", name, ErrInput, len(found))
+			return fmt.Errorf("worker %q: draining %w: %d ids begin with it; give a whole id, or a host", name, ErrInput, len(found))
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func (l *Local) glance() *glance {
 // storage, and returns a text on the coverage. spec is nil if it cannot be read.
 func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) string {
 	if spec == nil {
-		return "how far it is cannot be told without its experiment"
+		return "its progress is unknown, because its experiment cannot be read"
 	}
 	open := openCells(s.Cells)
 	some := openCells(s.Cells[:len(spec.Cells)])
@@ -63,7 +63,7 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	}
 	switch {
 	case err != nil:
-		return fmt.Sprintf("how far it is could not be read from storage: %v", err)
+		return fmt.Sprintf("its progress could not be read from storage: %v", err)
 	case len(some) < len(open):
 		return fmt.Sprintf("progress read from storage for %d of its %d open cells", len(some), len(open))
 	}
@@ -197,7 +197,7 @@ func targets(p *plan.Plan) (nodes map[storage.Key]bool, goals map[storage.Key][]
 }
 
 // errTooLong reports that a glance has made its maximum number of requests.
-var errTooLong = errors.New("too much of it is missing to be found at a glance; a coordinator finds it")
+var errTooLong = errors.New("too many outputs are missing for a quick look; a coordinator finds its progress")
 
 func (g *glance) ask() error {
 	if g.left.Add(-1) < 0 {

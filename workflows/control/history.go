@@ -41,7 +41,7 @@ func (l *Local) History(ctx context.Context, name string) (*History, error) {
 	return &History{run.ID, append([]Event{}, sentences(run.State.History.Events)...), run.State.History.Dropped}, nil
 }
 
-// sentences returns the events with their texts. The text of a node that was given up omits the error if the event of
+// sentences returns the events with their texts. The text of a failed node omits the error if the event of
 // its last attempt has it.
 func sentences(entries []runs.Entry) (events []Event) {
 	reported := map[storage.Key]string{}
@@ -192,7 +192,7 @@ func troubled(run *runs.Run) []troubledNode {
 	labels := remembered(run)
 	for _, key := range plan.SortedKeys(run.State.Troubles) {
 		if _, failed := run.State.Failures[key]; !failed {
-			label := cmp.Or(labels[key], "a node that was tried again")
+			label := cmp.Or(labels[key], "a retried node")
 			out = append(out, troubledNode{key: key, label: label, deaths: run.State.Troubles[key].Deaths})
 		}
 	}
@@ -229,7 +229,7 @@ func remembered(run *runs.Run) map[storage.Key]string {
 func (n troubledNode) unlogged(withFailure bool) []AttemptLog {
 	var logs []AttemptLog
 	for _, d := range n.deaths {
-		text := fmt.Sprintf("the worker vanished while it was at work on this: %s\n", d)
+		text := fmt.Sprintf("the worker died during this attempt: %s\n", d)
 		logs = append(logs, AttemptLog{n.key, n.label, fmt.Sprintf("%d.%s", d.Attempt, d.Worker), text})
 	}
 	if withFailure && len(logs) == 0 && n.failure != "" {

@@ -106,7 +106,7 @@ func TestTheErrorOfANodeThatWasGivenUpStandsOnce(t *testing.T) {
 	for _, e := range h.Events[1:] {
 		texts = append(texts, e.Text)
 	}
-	want := []string{"attempt 1 at training failed: boom", "training given up after attempt 1, and with it cells c01", "audit given up after attempt 3, and with it cells c02: boom"}
+	want := []string{"attempt 1 at training failed: boom", "training failed after attempt 1, and with it cells c01", "audit failed after attempt 3, and with it cells c02: boom"}
 	if !slices.Equal(texts, want) {
 		t.Errorf("%q, want %q", texts, want)
 	}
@@ -135,11 +135,11 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 	must.Do(t, archive.PutTaskLog(t.Context(), run.ID, *key("logged"), "1.w3", []byte("what it printed")))
 	must.Do(t, archive.PutTaskLog(t.Context(), run.ID, *key("mended"), "1.w3", []byte("before the retry")))
 	for node, want := range map[string]string{
-		"a node that was tried again": "1.w1: the worker vanished while it was at work on this: w1\n",
-		"step 3":                      "2.w2: the worker vanished while it was at work on this: w2 at 1.0 GiB of 2.0 GiB\n",
-		"step 4":                      "5: its parameters cannot be sent\n",
-		"step 5":                      "1.w3: what it printed",
-		"step 6":                      "1.w3: before the retry",
+		"a retried node": "1.w1: the worker died during this attempt: w1\n",
+		"step 3":         "2.w2: the worker died during this attempt: w2 at 1.0 GiB of 2.0 GiB\n",
+		"step 4":         "5: its parameters cannot be sent\n",
+		"step 5":         "1.w3: what it printed",
+		"step 6":         "1.w3: before the retry",
 	} {
 		logs, err := control.New(archive, nil, nil).Logs(t.Context(), run.ID, node)
 		var got strings.Builder
@@ -155,7 +155,7 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 	for _, l := range logs {
 		labels = append(labels, l.Label)
 	}
-	if slices.Sort(labels); err != nil || !slices.Equal(labels, []string{"a node that was tried again", "step 3", "step 4", "step 5"}) {
+	if slices.Sort(labels); err != nil || !slices.Equal(labels, []string{"a retried node", "step 3", "step 4", "step 5"}) {
 		t.Errorf("logs of the run are of %q, %v; want none of before the retry", labels, err)
 	}
 }

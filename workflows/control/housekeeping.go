@@ -89,7 +89,7 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 		return do(ctx, token)
 	}
 	if l.away != nil {
-		return fmt.Errorf("it is not known whether another process leads, and so must do the deleting: %w", l.away)
+		return fmt.Errorf("cannot find out whether another process leads; only the leader deletes: %w", l.away)
 	}
 	var q leadership.Queue
 	if l.queue != nil {
@@ -97,7 +97,7 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 	}
 	err := leadership.Temporarily(ctx, l.archive, q, person(), do)
 	if errors.Is(err, leadership.ErrLed) {
-		return fmt.Errorf("%w; ask that process, by --server URL or COALMINE_SERVER", err)
+		return fmt.Errorf("%w; send the command to that process with --server URL or COALMINE_SERVER", err)
 	}
 	return err
 }
@@ -124,7 +124,7 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	}
 	freed, err := c.Preview(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("run %s is removed, but what that frees is not known: %w", id, err)
+		return nil, fmt.Errorf("run %s is removed, but the objects that a collection can now delete could not be counted: %w", id, err)
 	}
 	return &Removed{id, freed}, nil
 }
@@ -202,11 +202,11 @@ type Housekeeping struct {
 func (h *Housekeeping) Check() error {
 	switch {
 	case h.Every < 0 || h.Retain < 0:
-		return fmt.Errorf("housekeeping every %v of runs older than %v %w: expected times of 0 or more", h.Every, h.Retain, ErrInput)
+		return fmt.Errorf("housekeeping every %v for runs older than %v %w: expected durations of 0 or more", h.Every, h.Retain, ErrInput)
 	case h.Retain > 0 && h.Every == 0:
-		return fmt.Errorf("removing runs after %v %w without a time between two collections", h.Retain, ErrInput)
+		return fmt.Errorf("removing runs after %v %w without an interval between collections", h.Retain, ErrInput)
 	case h.Every > 0 && h.Every < time.Minute:
-		return fmt.Errorf("a collection every %v %w: it lists the whole store; expected a minute or more", h.Every, ErrInput)
+		return fmt.Errorf("a collection every %v %w: each lists the whole store; expected a minute or more", h.Every, ErrInput)
 	}
 	return nil
 }
@@ -232,11 +232,11 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 		}
 		m.count(removed, c, err)
 		if err != nil {
-			h.Log.Warn("housekeeping failed; it is tried again the next time", "next", nextMultiple(time.Now(), h.Every), "error", err)
+			h.Log.Warn("housekeeping failed; it will be retried", "next", nextMultiple(time.Now(), h.Every), "error", err)
 			continue
 		}
 		for _, held := range c.Held {
-			h.Log.Warn("no commit, blob or source is deleted while the needs of a run are unknown", "run", held.Run, "reason", held.Reason)
+			h.Log.Warn("no commit, blob or source is deleted, because the objects that a run needs are unknown", "run", held.Run, "reason", held.Reason)
 		}
 		total := c.Total()
 		h.Log.Info("housekeeping", "removed_runs", removed, "objects", total.Objects, "bytes", total.Bytes, "kept_objects", c.Kept.Objects, "kept_bytes", c.Kept.Bytes)
@@ -308,14 +308,14 @@ func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
 	auto := promauto.With(r)
 	return &housekeepingMetrics{
 		collections: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collections_total",
-			Help: "Collections that this process has begun by itself while it led, by outcome: done or failed."}, []string{"outcome"}),
+			Help: "Periodic collections by this process while it led, by outcome: done or failed."}, []string{"outcome"}),
 		last: auto.NewGauge(prometheus.GaugeOpts{Name: "coalmine_last_collection_timestamp_seconds",
-			Help: "When the last such collection was done, in seconds since 1970; 0 if there was none."}),
-		removed: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_retired_runs_total", Help: "Runs that were removed because they had finished long enough ago."}),
+			Help: "Time of the last successful periodic collection, in seconds since 1970; 0 if there was none."}),
+		removed: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_retired_runs_total", Help: "Runs removed because their retention time had passed."}),
 		objects: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collected_objects_total",
-			Help: "Objects that such collections have deleted, by kind."}, []string{"kind"}),
+			Help: "Objects that periodic collections have deleted, by kind."}, []string{"kind"}),
 		bytes: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collected_bytes_total",
-			Help: "Bytes of objects that such collections have deleted, by kind."}, []string{"kind"}),
+			Help: "Bytes of objects that periodic collections have deleted, by kind."}, []string{"kind"}),
 	}
 }
 

@@ -95,7 +95,7 @@ func (l *Local) lineageOf(ctx context.Context, p *plan.Plan, c *plan.Cell, key s
 			}
 		}
 	}
-	return nil, fmt.Errorf("node %.64q: %w: no node that is known of this cell has a key that begins so", key, storage.ErrNotFound)
+	return nil, fmt.Errorf("node %.64q: %w: no known node of this cell has a key with this prefix", key, storage.ErrNotFound)
 }
 
 // isOf sets the node to a task of a step if the key fits.

@@ -93,7 +93,7 @@ func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabu
 		return file, err
 	}
 	delete(metadata, vocabularyField)
-	metadata[leftOutField] = fmt.Sprintf("the vocabulary has %d bytes, too many for the header: coalmine data export %s %s writes it as a table",
+	metadata[leftOutField] = fmt.Sprintf("the vocabulary has %d bytes, too many for the header; to write it as a table: coalmine data export %s %s",
 		len(vocabulary), metadata[runField], metadata[cellField])
 	return checkpoints.Encode(model.Network, model.Params, metadata)
 }
@@ -117,14 +117,14 @@ func (l *Local) Prepared(ctx context.Context, run, cell, name string) ([]byte, e
 		return nil, err
 	}
 	if name != Classifier {
-		return nil, fmt.Errorf("a prepared %.40q %w: expected %s", name, ErrInput, Classifier)
+		return nil, fmt.Errorf("prepared model %.40q %w: expected %s", name, ErrInput, Classifier)
 	}
 	if x.cell.Prepared == (plan.Ref{}) {
-		return nil, fmt.Errorf("run %s, cell %s: a prepared %s %w: its experiment prepares none (prepare.classifier)", x.run.ID, x.cell.Name, name, ErrInput)
+		return nil, fmt.Errorf("run %s, cell %s: prepared model %s %w: its experiment has no prepare.classifier", x.run.ID, x.cell.Name, name, ErrInput)
 	}
 	file, err := l.archive.ReadOutput(ctx, x.cell.Prepared.Key, tasks.ModelBlob)
 	if err != nil {
-		return nil, fmt.Errorf("run %s, cell %s: the prepared %s: %w", x.run.ID, x.cell.Name, name, err)
+		return nil, fmt.Errorf("run %s, cell %s: prepared model %s: %w", x.run.ID, x.cell.Name, name, err)
 	}
 	return l.export(ctx, x, file, map[string]string{preparedField: name})
 }
@@ -154,7 +154,7 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 		return nil, fmt.Errorf("the model file has no vocabulary in its metadata: %s", why)
 	}
 	if !ok {
-		return nil, fmt.Errorf("the model file has no vocabulary in its metadata; expected one that coalmine export has written")
+		return nil, fmt.Errorf("the model file has no vocabulary in its metadata; expected a file written by coalmine export")
 	}
 	var words []string
 	if err := json.Unmarshal([]byte(content), &words); err != nil {
@@ -231,9 +231,9 @@ func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
 func (x *exporter) checkpointsAre() string {
 	rounds, chain := x.rounds(), x.cell.Chain
 	if chain == nil {
-		return fmt.Sprintf("cell %s has those after 0 and %s", x.cell.Name, x.count(rounds))
+		return fmt.Sprintf("cell %s has models after 0 and %s", x.cell.Name, x.count(rounds))
 	}
-	return fmt.Sprintf("cell %s has one after every %d, up to %s", x.cell.Name, chain.StepRounds, x.count(rounds))
+	return fmt.Sprintf("cell %s has a model after every %d, up to %s", x.cell.Name, chain.StepRounds, x.count(rounds))
 }
 
 // count returns "round 7", or "step 7" for SGD.
@@ -261,7 +261,7 @@ func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
 		rounds, more = rounds[n:], fmt.Sprintf(" and %d before", n)
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(rounds), " ", ", "), "[]")
-	return fmt.Errorf("%w; stored are those after %s%s (kept are the initial one, the audited ones, the last, and those of training.checkpoints)", err, list, more)
+	return fmt.Errorf("%w; models are stored after %s%s (the initial, audited and final models are kept, and those of training.checkpoints)", err, list, more)
 }
 
 // newestRound returns the last round of a cell with a stored model.
@@ -338,7 +338,7 @@ func (l *Local) Data(ctx context.Context, name, cell string, table dataexport.Ta
 func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]byte, error) {
 	cell := fmt.Sprintf("run %s, cell %s", x.run.ID, x.cell.Name)
 	if last := x.rounds(); round != LastRound && round != NewestRound && round != last {
-		return nil, fmt.Errorf("%s: a model after round %d %w: a training that is not ours leaves the last one alone, that after round %d", cell, round, ErrInput, last)
+		return nil, fmt.Errorf("%s: a model after round %d %w: an external training has only its final model, after round %d", cell, round, ErrInput, last)
 	}
 	data, err := l.archive.ReadOutput(ctx, x.cell.Final.Key, external.ResultBlob)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -352,7 +352,7 @@ func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]by
 		return nil, fmt.Errorf("%s: %w: %w", cell, err, storage.ErrCorrupt)
 	}
 	if result.Model == "" {
-		return nil, fmt.Errorf("%s: its training has named no file as its model, only the command %q %w: expected model in out/result.json (docs/contracts/train.md)", cell, result.Score, ErrInput)
+		return nil, fmt.Errorf("%s: its training has a command for scoring, %q, but no model file %w: expected model in out/result.json (docs/contracts/train.md)", cell, result.Score, ErrInput)
 	}
 	return l.archive.ReadOutput(ctx, x.cell.Final.Key, external.FileBlob(strings.TrimPrefix(result.Model, "out/")))
 }

@@ -16,7 +16,7 @@ func TestAVocabularyForWhichThereIsNoRoomIsLeftOut(t *testing.T) {
 	model := &checkpoints.Model{Network: network, Params: make([]float32, network.Parameters())}
 	for vocabulary, want := range map[string]string{
 		`["<pad>","<unk>","<begin>","<end>","a"]`:  "",
-		strings.Repeat("x", safetensors.MaxHeader): "coalmine data export r-1 c01 writes it",
+		strings.Repeat("x", safetensors.MaxHeader): "to write it as a table: coalmine data export r-1 c01",
 	} {
 		file := must.Get(encodeExported(model, map[string]string{runField: "r-1", cellField: "c01"}, vocabulary))(t)
 		if why := MissingVocabulary(file); !strings.Contains(why, want) || (why == "") != (want == "") {

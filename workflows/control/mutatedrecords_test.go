@@ -159,7 +159,7 @@ func marshal(t *testing.T, tree any) []byte {
 	return data
 }
 
-// place is where a value stands in a tree: in a map or in a list.
+// place is the position of a value in a tree: in a map or in a list.
 type place struct {
 	in   map[string]any
 	key  string

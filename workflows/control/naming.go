@@ -32,7 +32,7 @@ type Choice struct {
 
 // String describes the choice, for display.
 func (c Choice) String() string {
-	return fmt.Sprintf("%q fits %d runs; this is the newest, %s", c.Name, c.Fits, c.Run)
+	return fmt.Sprintf("%q fits %d runs; using the newest, %s", c.Name, c.Fits, c.Run)
 }
 
 type choiceKey struct{}
@@ -75,9 +75,9 @@ func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
 	case err != nil:
 		return nil, err
 	case strings.HasPrefix(fits[0], name+"."):
-		return nil, fmt.Errorf("run %q: %w in %s; %s is another run: name it in full if it is meant", name, ErrNoRun, l.archive, strings.Join(fits, ", "))
+		return nil, fmt.Errorf("run %q: %w in %s; other runs begin with it: %s (give a whole id)", name, ErrNoRun, l.archive, strings.Join(fits, ", "))
 	case len(fits) > 1:
-		return nil, fmt.Errorf("run %q: %w begin so: %s; name the one that is meant", name, ErrAmbiguous, strings.Join(fits, ", "))
+		return nil, fmt.Errorf("run %q: %w begin with it: %s; give a whole id", name, ErrAmbiguous, strings.Join(fits, ", "))
 	}
 	return l.get(ctx, fits[0])
 }
@@ -91,9 +91,9 @@ func (l *Local) latest(ctx context.Context) (*runs.Run, error) {
 		return all[0], nil
 	}
 	if n := len(unreadable); n > 0 {
-		return nil, fmt.Errorf("%w: none of the %d runs in %s can be read (coalmine status lists them), such as %s: %w", ErrNoRun, n, l.archive, unreadable[0].ID, unreadable[0].Err)
+		return nil, fmt.Errorf("%w: none of the %d runs in %s can be read (coalmine status lists them); for example %s: %w", ErrNoRun, n, l.archive, unreadable[0].ID, unreadable[0].Err)
 	}
-	return nil, fmt.Errorf("%w: %s holds none yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
+	return nil, fmt.Errorf("%w: %s has no runs yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
 }
 
 // fitting returns the ids of runs that a name may mean, at least one.
@@ -127,7 +127,7 @@ func (l *Local) newest(ctx context.Context, name string, fits []string) (newest 
 		case err != nil:
 			return nil, err
 		case newest != nil && run.Spec.Name != newest.Spec.Name:
-			return nil, fmt.Errorf("run %q: %w of different experiments begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
+			return nil, fmt.Errorf("run %q: %w of different experiments begin with it: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
 		case newest == nil || bySubmission(run, newest) > 0:
 			newest = run
 		}
@@ -135,7 +135,7 @@ func (l *Local) newest(ctx context.Context, name string, fits []string) (newest 
 	}
 	switch {
 	case n == 0:
-		return nil, fmt.Errorf("run %q: %w in %s that can be read; see: coalmine status", name, ErrNoRun, l.archive)
+		return nil, fmt.Errorf("run %q: %w with a readable record in %s; see: coalmine status", name, ErrNoRun, l.archive)
 	case n > 1:
 		ReportChoice(ctx, Choice{name, newest.ID, n})
 	}

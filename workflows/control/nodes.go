@@ -85,7 +85,7 @@ func (q *NodeQuery) check() error {
 		return nil
 	}
 	if q.Cell == "" {
-		return fmt.Errorf("nodes by keys %w without a cell: name one", ErrInput)
+		return fmt.Errorf("nodes by keys %w without a cell: name a cell", ErrInput)
 	}
 	if n := len(q.Changes.Keys); n > MaxNodeKeys {
 		return fmt.Errorf("%d nodes by their keys %w: at most %d", n, ErrInput, MaxNodeKeys)

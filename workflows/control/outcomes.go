@@ -146,7 +146,7 @@ func (l *Local) judged(ctx context.Context, run *runs.Run, record *recorded, s *
 	defer v.mu.Unlock()
 	if !v.known || v.position != run.Position() {
 		if err := v.read(ctx, l, run); err != nil {
-			slog.Default().Warn("gates of a run cannot be read", "run", run.ID, "error", err)
+			slog.Default().Warn("cannot read the gates of a run", "run", run.ID, "error", err)
 			return s
 		}
 	}

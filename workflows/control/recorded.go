@@ -224,11 +224,11 @@ func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 		if slices.Equal(waits, keys) {
 			return nil
 		}
-		needs, cancel := "waits for the key", "cancel that run, or "
+		needs, cancel := "needs the key", "cancel that run, or "
 		if s.Phase == runs.Done {
-			needs, cancel = "is done with the key", ""
+			needs, cancel = "used the key", ""
 		}
-		missing = fmt.Errorf("%w: run %s of this experiment %s %s; put the key back into the file that --secret-key names and repeat the command, or %sstart a run with its own key and epsilon by --new",
+		missing = fmt.Errorf("%w: run %s of this experiment %s %s; restore the key in the file of --secret-key and repeat the command, or %sstart a run with its own key and epsilon with --new",
 			ErrKey, s.Run, needs, strings.Join(waits, ", "), cancel)
 	}
 	return missing

@@ -60,7 +60,7 @@ func (r *readModel) begin(c *experiment.Cell) error {
 		return nil // the experiment file has its sizes
 	}
 	if d := &c.Experiment.Data; d.Tokens() != r.network.Vocabulary {
-		return fmt.Errorf("%s: is %d, and the tokenizer.json of %s has %d tokens; set it to that", c.Where("data.vocabulary.size"), d.Vocabulary.Size, c.Experiment.Model.Pretrained, r.network.Vocabulary-text.FirstWord)
+		return fmt.Errorf("%s: is %d; expected %[4]d, the number of tokens in the tokenizer.json of %[3]s", c.Where("data.vocabulary.size"), d.Vocabulary.Size, c.Experiment.Model.Pretrained, r.network.Vocabulary-text.FirstWord)
 	}
 	return c.Experiment.Model.Begin(r.network, r.digest)
 }
@@ -68,7 +68,7 @@ func (r *readModel) begin(c *experiment.Cell) error {
 func (s *Submission) readModel(ctx context.Context, finder sources.Finder, name, sha256 string) (*readModel, error) {
 	finds, ok := finder.(sources.ModelFinder)
 	if !ok {
-		return nil, fmt.Errorf("%s: a pretrained model cannot be read here; expected an experiment without model.pretrained", name)
+		return nil, fmt.Errorf("%s: this server does not read pretrained models; expected an experiment without model.pretrained", name)
 	}
 	from, uploaded, err := finds.FindModel(ctx, name, sha256)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Submission) readModel(ctx context.Context, finder sources.Finder, name,
 	}
 	digest := storage.DigestOf(file)
 	if sha256 != "" && sha256 != digest.String() {
-		return nil, fmt.Errorf("%s makes a checkpoint with the SHA-256 %s, and model.pretrained_sha256 is %s; restore the folder, or correct the field", name, digest, sha256)
+		return nil, fmt.Errorf("the checkpoint of %s has the SHA-256 %s, but model.pretrained_sha256 is %s; restore the folder, or correct the field", name, digest, sha256)
 	}
 	s.sources = append(s.sources, sources.InMemory(name, file))
 	return &readModel{network.Config(), digest}, nil
@@ -295,7 +295,7 @@ func (s *Submission) readTokenizer(ctx context.Context, finder sources.Finder, d
 	}
 	digest = source.Digests()[0]
 	if given := d.TokenizerSHA256; given != "" && given != digest.String() {
-		return digest, fmt.Errorf("%s has the SHA-256 %s, and data.tokenizer_sha256 is %s; restore the file, or correct the field", d.Tokenizer, digest, given)
+		return digest, fmt.Errorf("%s has the SHA-256 %s, but data.tokenizer_sha256 is %s; restore the file, or correct the field", d.Tokenizer, digest, given)
 	}
 	s.sources, s.tokenizers[digest] = append(s.sources, source), tokenizer
 	return digest, nil

@@ -83,10 +83,10 @@ func TestAPretrainedModelsWeightsAreInTheKeys(t *testing.T) {
 func TestPretrainedModelsThatCannotBeginATrainingAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[string]string{
-		"there is no such folder":          "model.pretrained=none",
-		"is no folder; expected one with":  "model.pretrained=text.jsonl",
-		"has 520 tokens; set it to that":   "data.vocabulary.size=500",
-		"model.context: is 40, and an exa": "data.sequence=41",
+		"no such folder in the":            "model.pretrained=none",
+		"is not a folder; expected one":    "model.pretrained=text.jsonl",
+		"is 500; expected 520, the number": "data.vocabulary.size=500",
+		"model.context: is 40, but an exa": "data.sequence=41",
 		"restore the folder, or correct":   "model.pretrained_sha256=" + strings.Repeat("0", 64),
 	} {
 		if _, err := prepareTuned(t, nil, set); err == nil || !strings.Contains(err.Error(), want) {
@@ -159,7 +159,7 @@ func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 	}
 	s := must.Get(prepareAt(t, file, experiment.Options{}))(t)
 	_, err = prepareAt(t, file, experiment.Options{Sets: []string{"training.scorer_sha256=" + s.Spec.Cells[0].Experiment.Training.CodeSHA256}})
-	if err == nil || !strings.Contains(err.Error(), "training.scorer_sha256: is ") || !strings.Contains(err.Error(), "the code has changed") {
+	if err == nil || !strings.Contains(err.Error(), "training.scorer_sha256: is ") || !strings.Contains(err.Error(), ": restore the code, or correct the field") {
 		t.Errorf("another digest of the scorer's code: %v", err)
 	}
 }
@@ -241,12 +241,12 @@ func TestTokenizersAreRefusedByName(t *testing.T) {
 	for _, test := range []struct{ file, set, want string }{
 		{`{"model":{"type":"WordPiece"}}`, "", `model "WordPiece" is not supported`},
 		{`{"model":`, "", "malformed"},
-		{good, "data.tokenizer=absent.json", "absent.json: there is no such file"},
+		{good, "data.tokenizer=absent.json", "absent.json: no such file"},
 		{good, "data.tokenizer=null", "data.tokenizer: missing"},
-		{good, "data.vocabulary.size=400", "is 400, and tokenizer.json has 487 tokens"},
+		{good, "data.vocabulary.size=400", "is 400; expected 487, the number of tokens of tokenizer.json"},
 		{good, "data.tokenizer_sha256=" + strings.Repeat("0", 64), "data.tokenizer_sha256 is 000"},
-		{good, `canaries.format="the antidisestablishmentarianism #"`, "not one token each of tokenizer.json: antidisestablishmentarianism"},
-		{good, "canaries.symbols=[of, zebra, and, to, in, that, his, he]", "not one token each of tokenizer.json: zebra"},
+		{good, `canaries.format="the antidisestablishmentarianism #"`, "single tokens of tokenizer.json; these are not: antidisestablishmentarianism"},
+		{good, "canaries.symbols=[of, zebra, and, to, in, that, his, he]", "single tokens of tokenizer.json; these are not: zebra"},
 		{good, "data.sanitize={patterns: [card]}", "data.sanitize"},
 		{good, "data.faults=[{fault: join-words, users: 1/2}]", "data.faults"},
 	} {

@@ -33,7 +33,7 @@ import (
 type Submission struct {
 	// Spec is the resolved experiment: rounds counted, sources known by digest.
 	Spec *experiment.Spec
-	// Warnings name doubtful choices, one sentence each.
+	// Warnings are sentences about doubtful settings.
 	Warnings []string
 	// For estimates, by cell: TokensPerExample and TokensPerUser are the mean numbers of tokens
 	// of a training example and a training user, end tokens included; TrainTokens and
@@ -365,7 +365,7 @@ func (s *Submission) warn() {
 	}
 	for i, w := range s.Warnings {
 		if n := others[form(w)]; n > 0 {
-			s.Warnings[i] += fmt.Sprintf(" (and %s with other numbers for other cells)", readable.Count(n, "warning"))
+			s.Warnings[i] += fmt.Sprintf(" (and %s for other cells, with different numbers)", readable.Count(n, "warning"))
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestWarningsThatDifferInNumbersOnlyAreOne(t *testing.T) {
 	if len(one) == 0 || len(all) != len(one) {
 		t.Fatalf("%d warnings of one cell and %d of three: %q", len(one), len(all), all)
 	}
-	const rest = " (and 2 warnings with other numbers for other cells)"
+	const rest = " (and 2 warnings for other cells, with different numbers)"
 	if !slices.Contains(all, one[len(one)-1]+rest) {
 		t.Errorf("warnings %q, want one that ends in %q", all, rest)
 	}
@@ -148,13 +148,13 @@ func TestSourcesThatAreMissingAreNamedWithTheirPlaces(t *testing.T) {
 		t.Fatal("nothing was said")
 	}
 	for _, name := range []string{"gone", "absent", "lost"} {
-		if !regexp.MustCompile(`(?m)^\S*e\.yaml:\d+:\d+: data\.source: ` + name + `\.jsonl: there is no such file`).MatchString(err.Error()) {
+		if !regexp.MustCompile(`(?m)^\S*e\.yaml:\d+:\d+: data\.source: ` + name + `\.jsonl: no such file`).MatchString(err.Error()) {
 			t.Errorf("%s.jsonl is not named with its place:\n%v", name, err)
 		}
 	}
 	sets := []string{"data.source=other.jsonl", "grid=null"}
 	_, err = prepareAt(t, filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets})
-	if err == nil || !strings.HasPrefix(err.Error(), "--set data.source=other.jsonl: data.source: other.jsonl: there is no such") {
+	if err == nil || !strings.HasPrefix(err.Error(), "--set data.source=other.jsonl: data.source: other.jsonl: no such") {
 		t.Errorf("a source of an override: %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
 	}
 }
 
-// Who has too few examples for the split is known before anything runs.
+// Users with too few examples for the split are known before anything runs.
 func TestUsersWithTooFewExamplesForDevicesAreNamed(t *testing.T) {
 	t.Parallel()
 	source := words(0, 300) + `{"user":"quiet","text":"w1 w2"}` + "\n"
@@ -317,7 +317,7 @@ func TestABackgroundOfAnotherFormIsRefused(t *testing.T) {
 	})
 	for source, want := range map[string]string{
 		"images.jsonl": `images.jsonl, line 1: "text" is missing: the line is an image`,
-		"absent.jsonl": "data.background.source: absent.jsonl: there is no such file",
+		"absent.jsonl": "data.background.source: absent.jsonl: no such file",
 	} {
 		sets := []string{"data.users.words=0", "data.background.source=" + source, "data.devices={defence: {replace: 50%}}"}
 		_, err := prepareAt(t, filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets})
