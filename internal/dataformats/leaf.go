@@ -182,7 +182,7 @@ func (r reader) user(name string, misnamed error, do func(LEAFExample) error) er
 // fault adds the position in the file to an error. Errors of reading the file are unchanged.
 func (r reader) fault(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return r.wrong("the file ends too early; get it again")
+		return r.wrong("the file is truncated; get it again")
 	}
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)

@@ -45,7 +45,7 @@ func TestAllObjectsOfAFileAreRead(t *testing.T) {
 		{one + one, "", 2},
 		{"\ufeff" + one + "\r\n\n" + one + "\n" + one, "", 3},
 		{one + ` {"users": []}`, `byte 85: there is no "user_data"`, 1},
-		{one + ` {"user_data"`, "ends too early", 1},
+		{one + ` {"user_data"`, "is truncated", 1},
 		{one + ` x`, "byte 72: invalid character 'x'", 1},
 		{one + ` []`, `byte 73: found "["; expected "{"`, 1},
 		{"", "the file is empty", 0},

@@ -68,7 +68,7 @@ func (o Origin) Check(images bool) error {
 	case err != nil:
 		return err
 	case s.Fixed && o.Columns != (forms.Columns{}):
-		return fmt.Errorf("columns of the form %s; expected none: its fields have one name each", o.Form)
+		return fmt.Errorf("columns of the form %s; expected none, because the names of its fields are fixed", o.Form)
 	}
 	return nil
 }

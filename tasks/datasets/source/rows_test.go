@@ -423,7 +423,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"Stack Exchange: no user":    {as(forms.StackExchange), "Id,Body\n1,Hello there.\n", `posts: there is no column "OwnerUserId"; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside "Id", "Body"`, 0},
 		"Stack Exchange: no text":    {as(forms.StackExchange), "Id,UserId\n1,7\n", `posts: there is no column "Text"; expected OwnerUserId and Body`, 0},
 		"Stack Exchange: a score":    {Reading{Label: ScoreLabel}, strings.NewReplacer(`Score="4"`, `Score="four"`, `OwnerUserId="-1"`, `OwnerUserId="-1" Score="4"`).Replace(postsXML), `posts, line 3: the score is "four"; expected a number`, 1},
-		"LEAF: cut":                  {as(""), `{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":["or`, "posts: byte 61: the file ends too early; get it again", 1},
+		"LEAF: cut":                  {as(""), `{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":["or`, "posts: byte 61: the file is truncated; get it again", 1},
 		"Texts: UTF-8":               {as(""), tarred(t, "ann.txt", "hello\nthere\xff\n", "bob.txt", "again\n"), `posts, ann.txt, line 2: "text" is not valid UTF-8 from its byte 6; convert`, 2},
 		"Texts: no words":            {as(""), tarred(t, "ann/a.txt", "\n\x01\nhello"), `posts, ann/a.txt, line 2: "text" "\x01" holds no words`, 1},
 		"Texts: cut":                 {as(""), tarred(t, "ann.txt", "hello\nthere\n", "bob.txt", strings.Repeat("again\n", 1000))[:3*512+598], "posts: the tar archive is cut short or damaged (unexpected EOF); make it again", 100},

@@ -73,7 +73,7 @@ func TestSplitsThatAreNotThereAreNamed(t *testing.T) {
 		}
 	}
 	same := Origin{Split: "test", TestSplit: "test"}
-	must.Say(t, same.Check(false), `the split "test" is taken for two parts`)
+	must.Say(t, same.Check(false), `the split "test" is used for two parts`)
 }
 
 func inParquetRows[T any](t *testing.T, rows []T) []byte {

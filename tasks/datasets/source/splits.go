@@ -51,12 +51,12 @@ func (o Origin) wanted() []string {
 // checkSplits returns an error for ambiguous splits.
 func (o Origin) checkSplits() error {
 	if o.Files != "" && !o.SplitByFile() {
-		return errors.New("splits of files, where no split is named, or a column has them; expected a split to read, and no such column")
+		return errors.New("splits of files without a split to read, or with a column of splits; expected a split to read, and no such column")
 	}
 	names := o.wanted()
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return fmt.Errorf("the split %q is taken for two parts; expected a split for each", name)
+			return fmt.Errorf("the split %q is used for two parts; expected a separate split for each", name)
 		}
 	}
 	return nil

@@ -148,7 +148,7 @@ func Convert(examples Examples, to io.Writer, o Options) (*Summary, error) {
 		}
 	}
 	if c.found.Images == 0 {
-		return nil, fmt.Errorf("no image was found, and %d were skipped; expected at least one", c.found.Skipped)
+		return nil, fmt.Errorf("found no readable image (%d skipped); expected at least one", c.found.Skipped)
 	}
 	c.found.Shape, c.found.Users = c.Shape, len(c.users)
 	c.found.Classes = cmp.Or(c.found.Classes, c.greatest+1)
@@ -207,9 +207,9 @@ func (c *converter) labelOf(x *Example) (*int, error) {
 	case x.Tags != nil || x.Unlabelled && c.Options.Unlabelled:
 		return nil, nil
 	case x.Unlabelled:
-		return nil, fmt.Errorf("%s: the label is empty; expected a whole number, or say that images may lack one (--unlabelled)", x.Where)
+		return nil, fmt.Errorf("%s: the label is empty; expected a whole number (--unlabelled allows images without a label)", x.Where)
 	case c.IgnoreCase && (x.Label < 0 || x.Label >= allCharacters):
-		return nil, fmt.Errorf("%s: the label is %d; expected 0 to %d, the digits, capital and small letters of EMNIST", x.Where, x.Label, allCharacters-1)
+		return nil, fmt.Errorf("%s: the label is %d; expected 0 to %d, EMNIST's digits, capital and small letters", x.Where, x.Label, allCharacters-1)
 	}
 	label := x.Label
 	if c.IgnoreCase && label >= withoutCase {
@@ -241,7 +241,7 @@ func (c *converter) skip(err error) error {
 		return err
 	}
 	if !c.SkipCorrupt {
-		return fmt.Errorf("%w; repair or leave out the image, or skip such images (--skip-corrupt)", err)
+		return fmt.Errorf("%w; repair or remove the image, or skip such images (--skip-corrupt)", err)
 	}
 	c.found.Skips.add(corrupt.Error())
 	return nil

@@ -144,7 +144,7 @@ func TestFaultsOfImagesAreNamed(t *testing.T) {
 		refused(t, files(good, c.bad), c.o, words)
 	}
 	refused(t, files(grey("a", 0, 20000, 1, make([]byte, 20000)...)), Options{}, "images of 20000 x 1 pixels and 1 channels; expected")
-	refused(t, files(), Options{}, "no image was found, and 0 were skipped")
+	refused(t, files(), Options{}, "found no readable image (0 skipped)")
 }
 
 func TestCorruptImagesAreSkippedAndCountedIfAsked(t *testing.T) {
@@ -160,7 +160,7 @@ func TestCorruptImagesAreSkippedAndCountedIfAsked(t *testing.T) {
 	if found.Skipped != 8 || len(found.FirstSkipped) != 5 || found.Images != 1 || found.Users != 1 || !strings.HasPrefix(found.FirstSkipped[0], "image 1: the image is neither") {
 		t.Errorf("found %+v", found)
 	}
-	refused(t, files(list[0]), Options{SkipCorrupt: true}, "no image was found, and 1 were skipped")
+	refused(t, files(list[0]), Options{SkipCorrupt: true}, "found no readable image (1 skipped)")
 	refused(t, files(grey("a", 300, 1, 1, 4)), Options{SkipCorrupt: true}, "the label is 300") // no fault of an image
 }
 
@@ -192,7 +192,7 @@ func TestIDXFilesGiveImagesWithTheirWriters(t *testing.T) {
 		files := must.Get(FindIDX(folder, IDXFiles{WriterColumn: QMNISTWriter}))(t)
 		check(t, IDX(files), Options{}, "71 9 [1 2 3 4 5 6]", "12 0 [7 8 9 10 11 255]")
 		files.Labels = ""
-		refused(t, IDX(files), Options{}, "has 2 images, and there are 3 labels and 3 writers")
+		refused(t, IDX(files), Options{}, "has 2 images, but there are 3 labels and 3 writers")
 		files.WriterColumn = 3
 		refused(t, IDX(files), Options{}, "has 3 columns; the writer cannot be in column 3")
 	}
@@ -238,12 +238,12 @@ func TestIDXFilesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	labels := idx(idxBytes, []uint32{2}, 1, 2)
 	for words, c := range map[string][3][]byte{
 		"begins with 00 00 08 01; expected 00 00 08 03":                     {labels, labels, table},
-		"image 2 has the label 3 in l, and 2 in w":                          {pictures, idx(idxBytes, []uint32{2}, 1, 3), table},
-		"has 2 images, and there are 1 labels and 2 writers":                {pictures, labels[:0:0], table},
-		"w: the file ends too early":                                        {pictures, labels, table[:30]},
-		"i: the file ends too early":                                        {pictures[:17], labels, table},
-		"i: there is more behind the last element":                          {append(slices.Clone(pictures), 1), labels, table},
-		"l: the file ends too early":                                        {pictures, {0, 0}, table},
+		"image 2 has the label 3 in l, but 2 in w":                          {pictures, idx(idxBytes, []uint32{2}, 1, 3), table},
+		"has 2 images, but there are 1 labels and 2 writers":                {pictures, labels[:0:0], table},
+		"w: the file is truncated":                                          {pictures, labels, table[:30]},
+		"i: the file is truncated":                                          {pictures[:17], labels, table},
+		"i: unexpected bytes after the last element":                        {append(slices.Clone(pictures), 1), labels, table},
+		"l: the file is truncated":                                          {pictures, {0, 0}, table},
 		"has size 0 in dimension 2":                                         {idx(idxBytes, []uint32{2, 0, 1}), labels, table},
 		"has size 4294967295 in dimension 3; expected 1 to 12288":           {idx(idxBytes, []uint32{2, 1, 1<<32 - 1}), labels, table},
 		"has images of 10000 x 10000 pixels; expected at most 12288 in all": {idx(idxBytes, []uint32{2, 10000, 10000}), labels, table},
@@ -258,7 +258,7 @@ func TestIDXFilesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		}
 		refused(t, IDX(f), Options{}, words)
 	}
-	if _, err := FindIDX(t.TempDir(), IDXFiles{}); err == nil || !strings.Contains(err.Error(), "no file is named *images*idx3*; name it by --images") {
+	if _, err := FindIDX(t.TempDir(), IDXFiles{}); err == nil || !strings.Contains(err.Error(), "no file matches *images*idx3*; name it with --images") {
 		t.Errorf("an empty folder: %v", err)
 	}
 }
@@ -303,17 +303,17 @@ func TestLEAFGivesTheImagesOfEveryUser(t *testing.T) {
 func TestFaultsOfLEAFAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, words := range map[string]string{
-		leafJSON[:len(leafJSON)-20]: ": the file ends too early",
+		leafJSON[:len(leafJSON)-20]: ": the file is truncated",
 		`{"users": []}`:             `a.json: byte 13: there is no "user_data"; expected the JSON of LEAF`,
 		`[1]`:                       `a.json: byte 1: found "["; expected "{"`,
 		`{"user_data": {"u": {"x": [[1, 2]], "y": [1]}}}`:            `a.json, image 1 of user "u": pixel 1 is 2; expected 0 to 1`,
-		`{"user_data": {"u": {"x": [[1, 0]], "y": [1]}}}`:            `image 1 of user "u": 2 pixels are no square`,
+		`{"user_data": {"u": {"x": [[1, 0]], "y": [1]}}}`:            `image 1 of user "u": 2 pixels do not form a square`,
 		`{"user_data": {"u": {"x": [[1], [0]], "y": [1]}}}`:          `user "u" has 2 examples and 1 labels`,
 		`{"user_data": {"u": {"x": ["a"], "y": [1]}}}`:               `image 1 of user "u": json: cannot unmarshal`,
 		`{"user_data": {"u": {"x": [[1]], "y": [1]}}, "a": [1, }`:    "a.json: byte ",
 		`{"user_data": {"u": {"x": [[1], [0,0,0,0]], "y": [1, 1]}}}`: "the image has 2 x 2 pixels; expected 1 x 1",
 		`{"user_data": {"u": {"x": [[]], "y": [1]}}}`:                "images of 0 x 0 pixels",
-		`{"user_data": {}}`: "no image was found",
+		`{"user_data": {}}`: "found no readable image",
 	} {
 		refused(t, LEAF([]string{write(t, "a.json", []byte(text))}), Options{}, words)
 	}
@@ -342,8 +342,8 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 	refused(t, table("label.csv"), Options{}, `label.csv, row 2 ("b.png"): the label is "cat"; expected a whole number`)
 	refused(t, table("head.csv"), Options{}, `head.csv has no column "path"; its header has ["file" "label" "user"]`)
 	refused(t, table("row.csv"), Options{}, "row.csv: record on line 2: wrong number of fields")
-	refused(t, table("empty.csv"), Options{}, "empty.csv: the file ends too early")
-	refused(t, table("none.csv"), Options{}, `none.csv, row 2 ("b.png"): the label is empty; expected a whole number, or say that images may lack one (--unlabelled)`)
+	refused(t, table("empty.csv"), Options{}, "empty.csv: the file is truncated")
+	refused(t, table("none.csv"), Options{}, `none.csv, row 2 ("b.png"): the label is empty; expected a whole number (--unlabelled allows images without a label)`)
 	var lines bytes.Buffer
 	if some, err := Convert(table("none.csv"), &lines, Options{Unlabelled: true}); err != nil || some.Unlabelled != 1 || some.Images != 2 ||
 		lines.String() != `{"user":"ann","pixels":"AwQ="}`+"\n"+`{"user":"bob","label":0,"pixels":"AQI="}`+"\n" {

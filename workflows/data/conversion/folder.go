@@ -171,7 +171,7 @@ func (c *content) close() {
 // explain names the file of an error, and the remedy if it is truncated.
 func (c *content) explain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%s: the file ends too early; get it again", c.name)
+		return fmt.Errorf("%s: the file is truncated; get it again", c.name)
 	}
 	return fmt.Errorf("%s: %w", c.name, err)
 }

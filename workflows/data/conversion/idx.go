@@ -48,9 +48,9 @@ func FindIDX(directory string, f IDXFiles) (IDXFiles, error) {
 		case len(paths) == 1:
 			*wanted.path = paths[0]
 		case len(paths) > 1:
-			return IDXFiles{}, fmt.Errorf("%s: %d files are named %s; expected one, or name it by %s", directory, len(paths), wanted.pattern, wanted.flag)
+			return IDXFiles{}, fmt.Errorf("%s: %d files match %s; expected one: name it with %s", directory, len(paths), wanted.pattern, wanted.flag)
 		case !wanted.optional:
-			return IDXFiles{}, fmt.Errorf("%s: no file is named %s; name it by %s", directory, wanted.pattern, wanted.flag)
+			return IDXFiles{}, fmt.Errorf("%s: no file matches %s; name it with %s", directory, wanted.pattern, wanted.flag)
 		}
 	}
 	return f, nil
@@ -80,7 +80,7 @@ func (f IDXFiles) each(yield func(Example, error) bool) error {
 		return err
 	}
 	if rows := len(table.labels); rows != dims[0] || len(table.writers) < rows {
-		return fmt.Errorf("%s has %d images, and there are %d labels and %d writers; expected a label for each, and at least as many writers", images.name, dims[0], rows, len(table.writers))
+		return fmt.Errorf("%s has %d images, but there are %d labels and %d writers; expected a label for each image, and at least as many writers", images.name, dims[0], rows, len(table.writers))
 	}
 	height, width := dims[1], dims[2]
 	pixels := make([]byte, width*height)
@@ -100,7 +100,7 @@ func (f IDXFiles) each(yield func(Example, error) bool) error {
 func (c *content) end() error {
 	n, err := io.ReadFull(c, make([]byte, 1))
 	if n > 0 {
-		return fmt.Errorf("%s: there is more behind the last element; the file is damaged", c.name)
+		return fmt.Errorf("%s: unexpected bytes after the last element; the file is damaged", c.name)
 	}
 	if !errors.Is(err, io.EOF) {
 		return c.explain(err)
@@ -131,7 +131,7 @@ func (f IDXFiles) table() (*writerTable, error) {
 	}
 	for i, label := range t.labels[:min(len(t.labels), len(classes))] {
 		if label != int(classes[i]) {
-			return nil, fmt.Errorf("image %d has the label %d in %s, and %d in %s; the files do not belong together", i+1, label, filepath.Base(f.Labels), classes[i], filepath.Base(f.Writers))
+			return nil, fmt.Errorf("image %d has the label %d in %s, but %d in %s; the files do not belong together", i+1, label, filepath.Base(f.Labels), classes[i], filepath.Base(f.Writers))
 		}
 	}
 	return t, nil
@@ -168,7 +168,7 @@ func readWriters(path string, column int) (classes, writers []int32, err error) 
 		return nil, nil, err
 	}
 	if column < 0 || column >= dims[1] {
-		return nil, nil, fmt.Errorf("%s has %d columns; the writer cannot be in column %d, which counts from 0", c.name, dims[1], column)
+		return nil, nil, fmt.Errorf("%s has %d columns; the writer cannot be in column %d (the first is 0)", c.name, dims[1], column)
 	}
 	row := make([]int32, dims[1])
 	for range dims[0] {

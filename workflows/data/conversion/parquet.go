@@ -78,7 +78,7 @@ func (p *parquetTable) find(c Columns) error {
 		}
 		leaf := &p.table.Leaves()[at]
 		if leaf.List || !slices.Contains(wanted.kinds, leaf.Kind) {
-			return fmt.Errorf("%s: column %q is of type %s; expected one %v in a row", p.name, wanted.column, leaf.Kind, wanted.kinds)
+			return fmt.Errorf("%s: column %q is of type %s; expected one %v per row", p.name, wanted.column, leaf.Kind, wanted.kinds)
 		}
 		if err := leaf.Readable(); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)

@@ -104,12 +104,12 @@ func TestFaultsOfEMNISTAreNamed(t *testing.T) {
 	bright[5] = 2
 	good := tfExample(true, 7, pixels)
 	path := emnistDatabase(t, "a", "all_train", good, "b", "all_train", good[:len(good)-3], "c", "all_train", tfExample(true, 1, pixels[:5]), "d", "all_train", tfExample(true, 1, bright))
-	refused(t, TFF(t.Context(), path, "all_train"), Options{}, `row 2 of user "b" in emnist? 100%.sqlite: a damaged example: unexpected EOF; repair`)
+	refused(t, TFF(t.Context(), path, "all_train"), Options{}, `row 2 of user "b" in emnist? 100%.sqlite: damaged example: unexpected EOF; repair`)
 	got, found, err := written(t, TFF(t.Context(), path, "all_train"), Options{SkipCorrupt: true})
 	if err != nil || !slices.Equal(got, []string{"a 7 " + want}) {
 		t.Fatalf("%.40q, %v", got, err)
 	}
-	for i, words := range []string{`of user "b"`, `of user "c" in emnist? 100%.sqlite: an example of 1 labels and 5 pixels; expected 1 and 784`, "pixel 5 is 2; expected 0 to 1"} {
+	for i, words := range []string{`of user "b"`, `of user "c" in emnist? 100%.sqlite: example of 1 labels and 5 pixels; expected 1 and 784`, "pixel 5 is 2; expected 0 to 1"} {
 		if !strings.Contains(found.FirstSkipped[i], words) {
 			t.Errorf("skipped %q, want %q", found.FirstSkipped[i], words)
 		}
@@ -193,7 +193,7 @@ func TestFaultsOfParquetAreNamed(t *testing.T) {
 	path := parquetOf(t, newHub(pngOf(t, 1, 1), "w", 1))
 	for words, c := range map[string]Columns{
 		`a.parquet has no column "picture"; it has "image.bytes", "image.path", "writer_id", "character"`: {Image: "picture", User: "writer_id", Label: "character"},
-		`a.parquet: column "writer_id" is of type BYTE_ARRAY; expected one [INT32 INT64] in a row`:        {Image: "image", User: "writer_id", Label: "writer_id"},
+		`a.parquet: column "writer_id" is of type BYTE_ARRAY; expected one [INT32 INT64] per row`:         {Image: "image", User: "writer_id", Label: "writer_id"},
 	} {
 		refused(t, Parquet([]string{path}, c), Options{}, words)
 	}

@@ -105,11 +105,11 @@ func (f *TextFiles) find() (paths []string, nested bool, err error) {
 		return nil, false, fmt.Errorf("%s: %w", f.Folder, err)
 	}
 	if len(paths) == 0 {
-		return nil, false, fmt.Errorf("%s: no file ends in %q; expected a folder with a file, or a folder of files, for each user: name another by --ending", f.Folder, f.Ending)
+		return nil, false, fmt.Errorf("%s: no file ends in %q; expected a folder with a file, or a folder of files, for each user (--ending sets another ending)", f.Folder, f.Ending)
 	}
 	nested = len(loose) < len(paths)
 	if nested && len(loose) > 0 {
-		return nil, false, fmt.Errorf("%s: the file %s stands beside folders; expected a folder for each user, or a file for each, not both", f.Folder, loose[0])
+		return nil, false, fmt.Errorf("%s: the file %s is beside folders; expected a folder for each user, or a file for each, not both", f.Folder, loose[0])
 	}
 	slices.Sort(paths)
 	return paths, nested, nil
@@ -151,7 +151,7 @@ func (c *textConverter) file(name, user string) error {
 }
 
 func (c *textConverter) tooLong(name string, line int) error {
-	return fmt.Errorf("%s, line %d: the %s has more than %d bytes; expected shorter ones: take another --unit, or cut it", name, line, c.Unit, maxText)
+	return fmt.Errorf("%s, line %d: the %s has more than %d bytes; choose another --unit, or shorten it", name, line, c.Unit, maxText)
 }
 
 // add writes an example that begins at a line of a file.
@@ -167,7 +167,7 @@ func (c *textConverter) add(name string, line int, user string, text []byte) err
 // skip counts a fault, or returns it.
 func (c *textConverter) skip(fault string) error {
 	if !c.SkipCorrupt {
-		return fmt.Errorf("%s; convert it, or leave such out by --skip-corrupt", fault)
+		return fmt.Errorf("%s; convert it, or skip such examples with --skip-corrupt", fault)
 	}
 	c.found.Skips.add(fault)
 	return nil
@@ -211,7 +211,7 @@ func leafImage(file string, found dataformats.LEAFExample) (Example, error) {
 		x.Pixels, err = greyOf(values)
 	}
 	if err == nil && x.Width*x.Height != len(values) {
-		err = fmt.Errorf("%d pixels are no square", len(values))
+		err = fmt.Errorf("%d pixels do not form a square", len(values))
 	}
 	if err != nil {
 		return x, &CorruptError{x.Where, err}
@@ -288,9 +288,9 @@ func parseEMNIST(example []byte) (label int, pixels []float32, err error) {
 	})
 	switch {
 	case err != nil:
-		return 0, nil, fmt.Errorf("a damaged example: %w", err)
+		return 0, nil, fmt.Errorf("damaged example: %w", err)
 	case len(labels) != 1 || len(pixels) != emnistSide*emnistSide:
-		return 0, nil, fmt.Errorf("an example of %d labels and %d pixels; expected 1 and %d", len(labels), len(pixels), emnistSide*emnistSide)
+		return 0, nil, fmt.Errorf("example of %d labels and %d pixels; expected 1 and %d", len(labels), len(pixels), emnistSide*emnistSide)
 	case labels[0] < 0 || labels[0] > math.MaxInt32:
 		return 0, nil, fmt.Errorf("the label is %d", labels[0])
 	}

@@ -76,7 +76,7 @@ func TestTextsNameTheirFaults(t *testing.T) {
 		unit  forms.Unit
 	}{
 		`no file ends in ".txt"`:                             {map[string]string{"a/b.md": "x"}, forms.Lines},
-		"the file a.txt stands beside folders":               {map[string]string{"a.txt": "x", "b/c.txt": "x"}, forms.Lines},
+		"the file a.txt is beside folders":                   {map[string]string{"a.txt": "x", "b/c.txt": "x"}, forms.Lines},
 		"a.txt, line 1: the line is not UTF-8; convert it":   {map[string]string{"a.txt": "x\x00y\x00\n"}, forms.Lines},
 		"a.txt, line 2: the line is not UTF-8; convert it":   {map[string]string{"a.txt": "x\n\xff\n"}, forms.Lines},
 		"a.txt, line 1: the file has more than 1048576 byte": {map[string]string{"a.txt": long}, forms.WholeFiles},

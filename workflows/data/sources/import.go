@@ -80,7 +80,7 @@ func (m *Importer) free(ctx context.Context, e *Entry) error {
 	case err != nil:
 		return err
 	case there.Corpus != e.Corpus:
-		return fmt.Errorf("the name %s is that of another source, or of one that was read otherwise (sha256 %s): choose another name, or free it by: coalmine data remove %s: %w", e.Name, there.SHA256.Short(), e.Name, storage.ErrExists)
+		return fmt.Errorf("the name %s belongs to another source, or to the same one with other settings (sha256 %s): choose another name, or remove it: coalmine data remove %s: %w", e.Name, there.SHA256.Short(), e.Name, storage.ErrExists)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (h LocalFinder) Pack(_ context.Context, name, _ string, omit func(string) b
 			return pack(code, stat, path, shown, omit)
 		})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault(name, "there is no such directory, looked for from the working directory and from %q", h.Folder)
+		return nil, fault(name, "no such directory in the working directory or in %q", h.Folder)
 	}
 	return source, err
 }
@@ -200,7 +200,7 @@ func (h LocalFinder) Pack(_ context.Context, name, _ string, omit func(string) b
 func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string, omit func(string) bool) (*Source, error) {
 	info, err := stat(path)
 	if err == nil && !info.IsDir() {
-		return nil, fault(shown, "is no directory; expected one with the code that training.command runs")
+		return nil, fault(shown, "is not a directory; expected a directory with the code that training.command runs")
 	}
 	if err != nil {
 		return nil, err
@@ -232,14 +232,14 @@ func (s Served) Pack(ctx context.Context, name, digest string, _ func(string) bo
 func (s Served) uploaded(ctx context.Context, name, digest, sort string) (*Source, error) {
 	d, err := storage.ParseDigest(digest)
 	if err != nil {
-		return nil, fault(name, "is %s that this server does not have: submit the experiment by coalmine submit, which uploads it", sort)
+		return nil, fault(name, "is %s that has not been uploaded to this server: coalmine submit uploads it", sort)
 	}
 	there, err := s.Archive.HasSource(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	if !there {
-		return nil, fault(name, "is %s with the digest %s, which has not been uploaded: submit the experiment by coalmine submit", sort, d.Short())
+		return nil, fault(name, "is %s with the digest %s, which has not been uploaded to this server: coalmine submit uploads it", sort, d.Short())
 	}
 	return &Source{Name: name, Files: []*File{storedFile(s.Archive, name, d)}}, nil
 }
@@ -254,7 +254,7 @@ func storedFile(archive *storage.Archive, name string, d storage.Digest) *File {
 func Pack(ctx context.Context, finder Finder, name, digest string, omit func(file string) bool) (*Source, error) {
 	packer, ok := finder.(Packer)
 	if !ok {
-		return nil, fmt.Errorf("%s: code cannot be read here: expected an experiment without training.code", name)
+		return nil, fmt.Errorf("%s: this server does not read code; expected an experiment without training.code", name)
 	}
 	return packer.Pack(ctx, name, digest, omit)
 }
@@ -336,9 +336,9 @@ func (l Library) absent(ctx context.Context, shown string) error {
 		return err
 	}
 	if len(names) == 0 {
-		return fault(shown, "there is no such source in %s, which has none with a name; make it by: coalmine data import SOURCE --name NAME", l.Archive)
+		return fault(shown, "no such source in %s, which has no named sources; to import one: coalmine data import SOURCE --name NAME", l.Archive)
 	}
-	return fault(shown, "there is no such source in %s; expected one of %s", l.Archive, strings.Join(names, ", "))
+	return fault(shown, "no such source in %s; expected one of %s", l.Archive, strings.Join(names, ", "))
 }
 
 // ModelFinder finds the models that model.pretrained names, within the permissions of a reader.
@@ -353,7 +353,7 @@ func (h LocalFinder) FindModel(_ context.Context, name, _ string) (fs.FS, *Sourc
 	folder, err := lookUp(h, name, func(path string) (fs.FS, error) {
 		info, err := os.Stat(path)
 		if err == nil && !info.IsDir() {
-			err = fault(name, "is no folder; expected one with config.json, tokenizer.json and model.safetensors")
+			err = fault(name, "is not a folder; expected one with config.json, tokenizer.json and model.safetensors")
 		}
 		return os.DirFS(path), err
 	}, func(path, _ string) (fs.FS, error) {
@@ -363,7 +363,7 @@ func (h LocalFinder) FindModel(_ context.Context, name, _ string) (fs.FS, *Sourc
 		return fs.Sub(h.Shipped, path)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fault(name, "there is no such folder, looked for from the working directory and from %q", h.Folder)
+		err = fault(name, "no such folder in the working directory or in %q", h.Folder)
 	}
 	return folder, nil, err
 }

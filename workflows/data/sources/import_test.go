@@ -62,7 +62,7 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	archive := storage.NewArchive(storagetest.NewMemory())
 	here := sources.LocalFinder{Library: func(context.Context) (*sources.Library, error) { return &sources.Library{Archive: archive}, nil }}
 	_, err := here.Find(t.Context(), "store:posts", "")
-	must.Say(t, err, "store:posts", "has none with a name", "data import")
+	must.Say(t, err, "store:posts", "has no named sources", "data import")
 	s, e := surveyed(t, table)
 	must.Do(t, (&sources.Importer{Archive: archive}).Add(t.Context(), s, e))
 	must.Do(t, os.Remove(s.Files[0].Name))
@@ -76,7 +76,7 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	_, err = here.Find(t.Context(), "store:other", "")
 	must.Say(t, err, "expected one of posts")
 	_, err = sources.LocalFinder{}.Find(t.Context(), "store:posts", "")
-	must.Say(t, err, "there is none at hand", "--store")
+	must.Say(t, err, "no store is given", "--store")
 }
 
 func TestANameIsNotTakenTwice(t *testing.T) {

@@ -42,9 +42,9 @@ func (h LocalFinder) Find(ctx context.Context, name, _ string) (*Source, error) 
 	case !errors.Is(err, fs.ErrNotExist):
 		return source, err
 	case len(h.places(name)) == 1:
-		return nil, fault(name, "there is no such file or directory%s", h.advice(name))
+		return nil, fault(name, "no such file or directory%s", h.advice(name))
 	}
-	return nil, fault(name, "there is no such file or directory, looked for from the working directory and from %s%s", h.Folder, h.advice(name))
+	return nil, fault(name, "no such file or directory in the working directory or in %s%s", h.Folder, h.advice(name))
 }
 
 func (h LocalFinder) advice(name string) string {
@@ -87,7 +87,7 @@ func lookUp[T any](h LocalFinder, name string, local func(path string) (T, error
 // findEntry finds a source that has been imported into the store.
 func (h LocalFinder) findEntry(ctx context.Context, entry string) (*Source, error) {
 	if h.Library == nil {
-		return nil, fault(StorePrefix+entry, "names a source in a store, and there is none at hand: name it by --store, or by --home that of a directory")
+		return nil, fault(StorePrefix+entry, "names a source in a store, but no store is given: add --store, or --home for the store of a directory")
 	}
 	library, err := h.Library(ctx)
 	if err != nil {

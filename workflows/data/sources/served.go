@@ -166,7 +166,7 @@ func leaves(key string) bool {
 }
 
 func refused(name string) error {
-	return fault(name, "this server does not read it for others; upload the data, as the command submit does, and name it by data.sha256, or have the server started with --allow-source")
+	return fault(name, "this server may not read it; upload the data (coalmine submit does) and give data.sha256, or ask the operator to start the server with --allow-source")
 }
 
 // findS3 finds one object, or the objects directly below a prefix that ends in a slash.

@@ -121,7 +121,7 @@ func ofOneForm(directory string, files []*File) ([]*File, error) {
 		return lines, nil
 	}
 	if len(byForm) > 1 {
-		return nil, fault(directory, "holds files of several forms: %s; expected one: move the others elsewhere", strings.Join(slices.Sorted(maps.Keys(byForm)), ", "))
+		return nil, fault(directory, "holds files of several forms: %s; expected one form: move the other files elsewhere", strings.Join(slices.Sorted(maps.Keys(byForm)), ", "))
 	}
 	return files, nil
 }
@@ -135,10 +135,10 @@ func newDirectory(name string, files []*File) (*Source, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fault(name, "holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst, or files of one other form: %s; or, on this machine, text files whose names end in %s", strings.Join(otherEnds, ", "), forms.TextEnd)
+		return nil, fault(name, "holds no data: expected files of JSON lines with names ending in .jsonl, .jsonl.gz or .jsonl.zst, or files of one other form: %s; or, on this machine, text files with names ending in %s", strings.Join(otherEnds, ", "), forms.TextEnd)
 	}
 	if len(files) > maxFiles {
-		return nil, fault(name, "holds %d data files; expected at most %d: join some of them", len(files), maxFiles)
+		return nil, fault(name, "holds %d data files; expected at most %d: concatenate some of them", len(files), maxFiles)
 	}
 	for _, f := range files {
 		if shard := splitName.FindStringSubmatch(path.Base(filepath.ToSlash(f.Name))); f.Split == "" && shard != nil {
@@ -193,11 +193,11 @@ func (s *Source) check(reading source.Reading) error {
 		return nil
 	}
 	splits := slices.Compact(s.Splits())
-	return fault(s.Name, "has the subdirectories %s, which would be splits of the data: say which of them is trained on, such as data.split: %s (--split), or move the files up%s", strings.Join(splits, ", "), splits[len(splits)-1], s.hint)
+	return fault(s.Name, "has the subdirectories %s, which are read as splits of the data: choose the one to train on, such as data.split: %s (--split), or move the files up%s", strings.Join(splits, ", "), splits[len(splits)-1], s.hint)
 }
 
 func subdirectory(directory, inner string) error {
-	return fault(directory, "has a subdirectory %s, which would not be read: move its files up, move it elsewhere, or name it as the source", inner)
+	return fault(directory, "has a subdirectory %s, which is not read: move its files up, move it elsewhere, or name it as the source", inner)
 }
 
 // fault is a mistake in data.source, as opposed to a failing disk or server.
@@ -308,7 +308,7 @@ func (f *File) upload(ctx context.Context, to Uploader) error {
 		return fmt.Errorf("uploading %s: %w", f.Name, err)
 	}
 	if got != f.Digest {
-		return fmt.Errorf("uploading %s: it has changed since it was checked; try again when nobody writes to it", f.Name)
+		return fmt.Errorf("uploading %s: the file has changed since it was checked; try again when no program writes to it", f.Name)
 	}
 	return nil
 }

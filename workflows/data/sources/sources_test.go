@@ -95,7 +95,7 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 		says  []string
 	}{
 		"nothing":      {map[string]string{"README": "x"}, []string{"holds no data", ".jsonl.zst"}},
-		"subdirectory": {map[string]string{"a.jsonl": one, "more/b.jsonl": one}, []string{"subdirectory more", "would not be read"}},
+		"subdirectory": {map[string]string{"a.jsonl": one, "more/b.jsonl": one}, []string{"subdirectory more", "is not read"}},
 		"a bad line":   {map[string]string{"a.jsonl": one, "b.jsonl": one + "oops\n"}, []string{"b.jsonl, line 2", "not JSON"}},
 		"a cut file":   {map[string]string{"a.jsonl": one, "b.jsonl.gz": gzipped(one)[:20]}, []string{"b.jsonl.gz", "truncated"}},
 		"no lines":     {map[string]string{"a.jsonl": "", "b.jsonl": ""}, []string{"holds no records"}},
@@ -111,7 +111,7 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 		})
 	}
 	_, err := LocalFinder{Folder: "/elsewhere"}.Find(t.Context(), "absent.jsonl", "")
-	must.Say(t, err, "absent.jsonl", "no such file", "looked for", "/elsewhere")
+	must.Say(t, err, "absent.jsonl", "no such file", "/elsewhere")
 	_, err = LocalFinder{}.Find(t.Context(), "/dev/null", "")
 	must.Say(t, err, "/dev/null", "neither a regular file nor a directory")
 }
@@ -138,7 +138,7 @@ func TestSubdirectoriesAreSplits(t *testing.T) {
 	_, err = s.Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
 	must.Say(t, err, dir, "has the subdirectories test, train", "data.split: train")
 	_, err = LocalFinder{}.Find(t.Context(), directory(t, map[string]string{"train/a.jsonl": "", "train/more/b.jsonl": ""}), "")
-	must.Say(t, err, "subdirectory more", "would not be read")
+	must.Say(t, err, "subdirectory more", "is not read")
 }
 
 func TestNamesOfShardsAreSplitsWhereSplitsAreRead(t *testing.T) {
@@ -210,7 +210,7 @@ func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
 	s := find(t, dir)
 	survey(t, s)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(line("ann", "two")), 0o600))
-	must.Say(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "it has changed since it was checked")
+	must.Say(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "the file has changed since it was checked")
 }
 
 func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {

@@ -47,7 +47,7 @@ func findTexts(system fs.FS, name, shown string) (source *Source, hint string, e
 	case len(t.paths) == 0:
 		return nil, "", nil
 	case t.data != "":
-		return nil, fmt.Sprintf("; or, for the text files to be the source, move what is called as a data file elsewhere: %s", t.data), nil
+		return nil, fmt.Sprintf("; or, to read its text files, move the data file elsewhere: %s", t.data), nil
 	}
 	slices.Sort(t.paths)
 	return &Source{Name: shown, Files: []*File{{Name: shown, Open: t.open}}}, "", nil
@@ -92,16 +92,16 @@ func (t *textFiles) check() error {
 	case t.data != "":
 		return nil
 	case t.misnamed != "":
-		return fault(t.name, "has %q, a name that is not UTF-8; rename it", t.misnamed)
+		return fault(t.name, "has the file name %q, which is not UTF-8; rename the file", t.misnamed)
 	case len(t.paths) == 0:
 		return nil
 	case t.link != "":
-		return fault(t.name, "has the link %s in place of a directory, which is not followed; put the directory there, or take the link away", t.link)
+		return fault(t.name, "has the link %s to a directory, which is not followed; replace it by the directory, or remove it", t.link)
 	}
 	isLoose := func(name string) bool { return !strings.Contains(name, "/") }
 	loose := slices.IndexFunc(t.paths, isLoose)
 	if nested := slices.ContainsFunc(t.paths, func(name string) bool { return !isLoose(name) }); nested && loose >= 0 {
-		return fault(t.name, "has the text file %s beside folders with others; expected a folder for each user, or a file for each, not both", t.paths[loose])
+		return fault(t.name, "has the text file %s beside folders; expected a folder for each user, or a file for each, not both", t.paths[loose])
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (t *textFiles) add(archive *tar.Writer, name string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fault(t.name, "%s is no regular file; expected a text file", name)
+		return fault(t.name, "%s is not a regular file; expected a text file", name)
 	}
 	file, err := t.system.Open(name)
 	if err != nil {
@@ -146,7 +146,7 @@ func (t *textFiles) add(archive *tar.Writer, name string) error {
 	}
 	n, err := io.Copy(archive, io.LimitReader(file, info.Size()))
 	if err == nil && n < info.Size() {
-		err = fmt.Errorf("%s, %s: %d bytes of %d could be read; try again when nobody writes to it", t.name, name, n, info.Size())
+		err = fmt.Errorf("%s, %s: only %d of %d bytes could be read; try again when no program writes to it", t.name, name, n, info.Size())
 	}
 	return err
 }

@@ -107,18 +107,18 @@ func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
 	t.Parallel()
 	mixed := directory(t, map[string]string{"ann.txt": "Hi.", "bob/a.txt": "Yes."})
 	_, err := LocalFinder{}.Find(t.Context(), mixed, "")
-	must.Say(t, err, mixed, "has the text file ann.txt beside folders with others", "not both")
+	must.Say(t, err, mixed, "has the text file ann.txt beside folders", "not both")
 
 	named := directory(t, map[string]string{"b\xff/a.txt": "Hi."})
 	_, err = LocalFinder{}.Find(t.Context(), named, "")
-	must.Say(t, err, `has "b\xff", a name that is not UTF-8; rename it`)
+	must.Say(t, err, `has the file name "b\xff", which is not UTF-8; rename the file`)
 
 	led := directory(t, map[string]string{"novels/ann/a.txt": "Hi.", "elsewhere/a.txt": "Yes.", "notes.pdf": "no text"})
 	for link, to := range map[string]string{"novels/bob": "../elsewhere", "novels/notes.pdf": "../notes.pdf", "novels/.trash": "../elsewhere"} {
 		must.Do(t, os.Symlink(to, filepath.Join(led, link)))
 	}
 	_, err = LocalFinder{}.Find(t.Context(), filepath.Join(led, "novels"), "")
-	must.Say(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
+	must.Say(t, err, "novels: has the link bob to a directory, which is not followed; replace it by the directory")
 	must.Do(t, os.Remove(filepath.Join(led, "novels/bob")))
 	if got := records(t, find(t, filepath.Join(led, "novels")), source.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
 		t.Errorf("beside links to what is no text: %q", got)
@@ -165,8 +165,8 @@ func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
 // error says so.
 func TestADataFileAmongTextsIsNamed(t *testing.T) {
 	t.Parallel()
-	const move = "or, for the text files to be the source, move what is called as a data file elsewhere: "
-	for data, says := range map[string]string{"austen/meta.json": "would be splits of the data", "austen/letters/meta.json": "has a subdirectory letters", "meta.csv": "has a subdirectory austen"} {
+	const move = "or, to read its text files, move the data file elsewhere: "
+	for data, says := range map[string]string{"austen/meta.json": "read as splits of the data", "austen/letters/meta.json": "has a subdirectory letters", "meta.csv": "has a subdirectory austen"} {
 		files := maps.Clone(novels)
 		files[data] = "{}"
 		if data == "austen/meta.json" {
@@ -188,5 +188,5 @@ func TestAPipeCalledAsATextIsRefused(t *testing.T) {
 		t.Skip("there are no pipes with names here: ", err)
 	}
 	_, err := find(t, dir).Survey(t.Context(), source.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
-	must.Say(t, err, dir, "cid.txt is no regular file; expected a text file")
+	must.Say(t, err, dir, "cid.txt is not a regular file; expected a text file")
 }
