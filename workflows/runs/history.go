@@ -116,7 +116,7 @@ func (e Entry) String() string {
 }
 
 func (e Entry) summary() string {
-	restoring := fmt.Sprintf("%d missing outputs are computed again, asked for", e.Missing)
+	restoring := fmt.Sprintf("recomputation of %d missing outputs requested", e.Missing)
 	switch e.Kind {
 	case PinEntry:
 		if e.Pinned {
@@ -134,21 +134,21 @@ func (e Entry) summary() string {
 		case e.Missing > 0:
 			return restoring
 		case len(e.Keys) == 0:
-			return "all that failed is tried again, asked for"
+			return "retry of all failed tasks requested"
 		}
-		return fmt.Sprintf("%d failed tasks are tried again, asked for", len(e.Keys))
+		return fmt.Sprintf("retry of %d failed tasks requested", len(e.Keys))
 	case AttemptFailed:
 		return fmt.Sprintf("attempt %d at %s failed%s", e.Attempts, e.Label, at(e.Worker))
 	case WorkerDied:
-		return fmt.Sprintf("worker %s vanished in attempt %d at %s, which another takes over", e.Worker, e.Attempts, e.Label)
+		return fmt.Sprintf("worker %s died in attempt %d at %s; another worker takes over", e.Worker, e.Attempts, e.Label)
 	case WorkerBack:
-		return fmt.Sprintf("worker %s is back: it had only been out of reach", e.Worker)
+		return fmt.Sprintf("worker %s is back: it was only unreachable", e.Worker)
 	case NodeFailed:
-		return fmt.Sprintf("%s given up after attempt %d, and with it%s", e.Label, e.Attempts, ofCells(e.Cells))
+		return fmt.Sprintf("%s failed after attempt %d, and with it%s", e.Label, e.Attempts, ofCells(e.Cells))
 	case Diverged:
-		return fmt.Sprintf("two attempts at %s gave different bytes%s", e.Label, at(e.Worker))
+		return fmt.Sprintf("two attempts at %s gave different outputs%s", e.Label, at(e.Worker))
 	case Rejected:
-		return "rejected: it has no plan"
+		return "rejected: it cannot be planned"
 	case ResumeEntry:
 		if e.Missing > 0 {
 			return restoring
@@ -193,7 +193,7 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		return json.Marshal([]byte(d))
 	}
 	if len(d) > MaxDocument {
-		return nil, fmt.Errorf("the resolved experiment has %d bytes, at most %d are taken; split its grid", len(d), MaxDocument)
+		return nil, fmt.Errorf("the resolved experiment has %d bytes; expected at most %d: split its grid", len(d), MaxDocument)
 	}
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -234,7 +234,7 @@ func expand(compressed []byte) ([]byte, error) {
 	r.Multistream(false)
 	stated := int64(binary.LittleEndian.Uint32(compressed[len(compressed)-4:])) // RFC 1952, section 2.3.1
 	if stated > MaxDocument {
-		return nil, fmt.Errorf("it grows to %d bytes; expected at most %d", stated, MaxDocument)
+		return nil, fmt.Errorf("it decompresses to %d bytes; expected at most %d", stated, MaxDocument)
 	}
 	if err := unpacking.Acquire(context.Background(), stated); err != nil {
 		return nil, err

@@ -128,10 +128,10 @@ func TestEventsAreToldInSentences(t *testing.T) {
 		{Entry{Kind: Submitted, By: "ada@host"}, "submitted by ada@host"},
 		{Entry{Kind: PinEntry, Pinned: true, Cells: []string{"c01", "c02"}}, "pinned cells c01, c02"},
 		{Entry{Kind: PinEntry, By: "ada"}, "unpinned by ada"},
-		{Entry{Kind: RetryEntry, By: "ada"}, "all that failed is tried again, asked for by ada"},
+		{Entry{Kind: RetryEntry, By: "ada"}, "retry of all failed tasks requested by ada"},
 		{Entry{Kind: AttemptFailed, Attempts: 2, Label: "round 3", Worker: "w1", Error: "reset"}, "attempt 2 at round 3 failed on w1: reset"},
-		{Entry{Kind: WorkerDied, Attempts: 1, Label: "round 3", Worker: "w1"}, "worker w1 vanished in attempt 1 at round 3, which another takes over"},
-		{Entry{Kind: NodeFailed, Attempts: 5, Label: "audit", Cells: []string{"c01"}, Error: "NaN"}, "audit given up after attempt 5, and with it cells c01: NaN"},
+		{Entry{Kind: WorkerDied, Attempts: 1, Label: "round 3", Worker: "w1"}, "worker w1 died in attempt 1 at round 3; another worker takes over"},
+		{Entry{Kind: NodeFailed, Attempts: 5, Label: "audit", Cells: []string{"c01"}, Error: "NaN"}, "audit failed after attempt 5, and with it cells c01: NaN"},
 		{Entry{Kind: Finished}, "finished"},
 	} {
 		if got := x.e.String(); got != x.want {

@@ -38,7 +38,7 @@ var (
 	finished   = []Phase{Done, Failed, Cancelled}
 )
 
-// moves is the table of all moves. The allowed operations and the state of a log both follow from it.
+// moves lists all transitions. The allowed operations and the state of a log both follow from it.
 var moves = []move{
 	{Started, []Phase{Queued}, []Phase{Running}},
 	{PauseEntry, unfinished, []Phase{Paused}},
@@ -111,7 +111,7 @@ func (s *State) move(e Entry) {
 		s.Restoring = s.Restoring || s.Phase == Done
 	case RemoveEntry:
 		s.Removed = true
-	case PauseEntry, CancelEntry: // they only move the run
+	case PauseEntry, CancelEntry: // they only change the phase
 	case Submitted, PinEntry, Prioritized, NoteEntry, TagEntry, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // no move has them
 	}
 	if len(m.to) > 0 {

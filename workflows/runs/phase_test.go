@@ -150,9 +150,9 @@ func TestCommandsAreRefusedIfTheyChangeNothing(t *testing.T) {
 func TestARefusalSaysWhichRunsTheCommandIsFor(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]string{
-		PauseEntry:  "run x is done: the run's state does not allow it; want a queued, running or paused run",
-		ResumeEntry: "run x is done: the run's state does not allow it; no node of it has failed, and none of its outputs is missing",
-		RetryEntry:  "run x is done: the run's state does not allow it; no node of it has failed, and none of its outputs is missing",
+		PauseEntry:  "run x is done: the run's state does not allow it; expected a queued, running or paused run",
+		ResumeEntry: "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs",
+		RetryEntry:  "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs",
 	} {
 		if err := allowed(&Run{ID: "x", State: State{Phase: Done}}, Entry{Kind: kind}); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", kind, err, want)

@@ -42,7 +42,7 @@ type Spec struct {
 
 func (s *Spec) check() error {
 	if got := storage.DigestOf(s.Experiment); got != s.Digest {
-		return fmt.Errorf("its experiment has digest %s, not %s as it says", got.Short(), s.Digest.Short())
+		return fmt.Errorf("its experiment has the digest %s, but its record says %s", got.Short(), s.Digest.Short())
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 	case run.State.Submitted.IsZero() || run.State.Removed:
 		return notFound
 	}
-	return fmt.Errorf("record of run %s in %s: %w: runs/%s/spec is gone, and its log says that nobody has removed it; put it back from a copy of the store, or remove the rest of the run by its full id: coalmine rm %s",
+	return fmt.Errorf("record of run %s in %s: %w: runs/%s/spec is gone, although the run was not removed; restore it from a copy of the store, or remove the rest of the run by its full id: coalmine rm %s",
 		id, s.archive, storage.ErrCorrupt, id, id)
 }
 
@@ -267,7 +267,7 @@ func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
 			return spec, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("record of run %s in %s: %w: %w; its results are no part of it: submit the experiment again, and remove this record by its full id: coalmine rm %s",
+	return Spec{}, fmt.Errorf("record of run %s in %s: %w: %w; its results are stored separately: submit the experiment again, and remove this record by its full id: coalmine rm %s",
 		id, s.archive, storage.ErrCorrupt, damage, id)
 }
 
@@ -433,7 +433,7 @@ func allowed(run *Run, e Entry) error {
 	_, moves := findMove(e.Kind, state.Phase)
 	switch {
 	case !slices.Contains(commands, e.Kind):
-		return fmt.Errorf("run %s: %q is no command", run.ID, e.Kind)
+		return fmt.Errorf("run %s: %q is not a command", run.ID, e.Kind)
 	case state.Removed && state.blocked(e.Kind):
 		return fmt.Errorf("run %s is being removed: %w; submit its experiment again", run.ID, ErrState)
 	case e.Kind == PinEntry:
@@ -443,9 +443,9 @@ func allowed(run *Run, e Entry) error {
 	case e.Kind == RemoveEntry && !moves:
 		return fmt.Errorf("run %s is %s: %w; cancel it first (coalmine cancel %s), or wait for its end", run.ID, state.Phase, ErrState, run.ID)
 	case !moves:
-		return fmt.Errorf("run %s is %s: %w; want a %s run", run.ID, state.Phase, ErrState, phasesFor(e.Kind))
+		return fmt.Errorf("run %s is %s: %w; expected a %s run", run.ID, state.Phase, ErrState, phasesFor(e.Kind))
 	case state.restores(e.Kind) && e.Missing == 0 && len(e.Keys) == 0:
-		return fmt.Errorf("run %s is %s: %w; no node of it has failed, and none of its outputs is missing", run.ID, state.Phase, ErrState)
+		return fmt.Errorf("run %s is %s: %w; it has no failed nodes and no missing outputs", run.ID, state.Phase, ErrState)
 	case state.restores(e.Kind) && e.Missing > 0:
 		return nil
 	case state.blocked(e.Kind):
@@ -459,7 +459,7 @@ func allowed(run *Run, e Entry) error {
 // pinnable returns an error if a command unpins a cell that is pinned with its run.
 func pinnable(run *Run, e Entry) error {
 	if !e.Pinned && run.State.Pinned && len(e.Cells) > 0 {
-		return fmt.Errorf("run %s is pinned as a whole: %w; unpin the run, and pin the cells that are to stay", run.ID, ErrState)
+		return fmt.Errorf("run %s is pinned as a whole: %w; unpin the run, and pin the cells to keep", run.ID, ErrState)
 	}
 	return nil
 }
@@ -488,7 +488,7 @@ func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 
 func retryable(run *Run, e Entry) error {
 	if len(run.State.Failures) == 0 && run.State.Error == "" {
-		return fmt.Errorf("run %s is %s: %w; no node of it has failed", run.ID, run.State.Phase, ErrState)
+		return fmt.Errorf("run %s is %s: %w; it has no failed nodes", run.ID, run.State.Phase, ErrState)
 	}
 	for _, key := range e.Keys {
 		if _, failed := run.State.Failures[key]; !failed {

@@ -163,7 +163,7 @@ type State struct {
 	Submitted time.Time `json:"submitted,omitzero"`
 	Started   time.Time `json:"started,omitzero"`
 	Finished  time.Time `json:"finished,omitzero"`
-	// Error is the reason why the run has no plan and has failed as a whole.
+	// Error is the reason why the run could not be planned and has failed as a whole.
 	Error string `json:"error,omitempty"`
 	// Failures are the nodes given up for this run, by key.
 	Failures map[storage.Key]Failure `json:"failures,omitempty"`

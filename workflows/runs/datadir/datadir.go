@@ -57,7 +57,7 @@ func (e *OwnedError) Error() string {
 		holder = fmt.Sprintf("process %d", e.PID)
 	}
 	if e.Address == "" {
-		return fmt.Sprintf("home %s is in use by %s, which answers no requests (yet); wait for it to end, or name another directory by --home", e.Dir, holder)
+		return fmt.Sprintf("home %s is in use by %s, which does not answer requests (yet); wait for it to end, or name another directory with --home", e.Dir, holder)
 	}
 	return fmt.Sprintf("home %s is in use by %s, which answers at %s", e.Dir, holder, e.Address)
 }
@@ -79,7 +79,7 @@ func Claim(path string) (*Dir, error) {
 		return nil, fmt.Errorf("home: %w", err)
 	}
 	if err := dir.Make(path, 0o700); err != nil {
-		return nil, fmt.Errorf("home %s: %w; name a directory that can be written by --home", path, err)
+		return nil, fmt.Errorf("home %s: %w; name a writable directory with --home", path, err)
 	}
 	deadline := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, longest) {

@@ -164,7 +164,7 @@ func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 		return nil, err
 	}
 	if rivals(before.Queue, c.Place) {
-		c.Log.Warn("another queue was used for this store until now; if a coordinator still works there, give both the same --redis, or each a store of its own",
+		c.Log.Warn("the last leader of this store used another queue; if a coordinator still uses that queue, give both the same --redis, or separate stores",
 			"coordinator", before.Holder, "since", before.Began, "queue", before.Queue, "ours", c.Place)
 	}
 	return &Token{archive: c.Archive, epoch: epoch, place: c.Place}, nil

@@ -241,7 +241,7 @@ func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
 	}
 }
 
-// logTo has a contest write its log where it can be read.
+// logTo redirects the log of a contest.
 func logTo(c *Contest) *bytes.Buffer {
 	var b bytes.Buffer
 	c.Log = slog.New(slog.NewTextHandler(&b, nil))

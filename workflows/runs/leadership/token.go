@@ -50,7 +50,7 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 	}
 	err = fmt.Errorf("%w; the other is %s, since %s", err, by.Holder, by.Began.UTC().Format(time.RFC3339))
 	if rivals(by.Queue, t.place) {
-		err = fmt.Errorf("%w, %w (%s; ours is %s): give both the same --redis, or each a store of its own", err, ErrRival, by.Queue, t.place)
+		err = fmt.Errorf("%w, %w (%s; ours is %s): give both the same --redis, or separate stores", err, ErrRival, by.Queue, t.place)
 	}
 	return err
 }
@@ -174,6 +174,6 @@ func (s *standby) behind(leader *Announcement) {
 func (s *standby) cannotAsk(err error) {
 	if time.Since(s.asked) >= time.Minute {
 		s.asked = time.Now()
-		s.log.Warn("standing by: the queue does not give the lease", "error", err)
+		s.log.Warn("standing by: the queue does not grant the lease", "error", err)
 	}
 }

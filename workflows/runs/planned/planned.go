@@ -69,11 +69,11 @@ func Read(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Run, e
 // fits compares the cells of an experiment with those of the recorded plan.
 func fits(spec *experiment.Spec, p *plan.Plan) error {
 	if len(spec.Cells) != len(p.Cells) {
-		return fmt.Errorf("the experiment has %d cells, the recorded plan %d", len(spec.Cells), len(p.Cells))
+		return fmt.Errorf("the experiment has %d cells, but the recorded plan has %d", len(spec.Cells), len(p.Cells))
 	}
 	for i := range p.Cells {
 		if spec.Cells[i].Name != p.Cells[i].Name {
-			return fmt.Errorf("cell %d of the experiment is %.40q, of the recorded plan %.40q", i, spec.Cells[i].Name, p.Cells[i].Name)
+			return fmt.Errorf("cell %d of the experiment is %.40q, but %.40q in the recorded plan", i, spec.Cells[i].Name, p.Cells[i].Name)
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 // LossReason returns the reason why the report of a done cell may be missing from the store.
 func (r *Run) LossReason() string {
 	if r.Recorded {
-		return "it is done, and its report is gone from the store: coalmine retry " + r.ID + " computes it again"
+		return "it is done, but its report is gone from the store: coalmine retry " + r.ID + " recomputes it"
 	}
 	return plan.LostReport
 }

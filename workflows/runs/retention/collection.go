@@ -266,7 +266,7 @@ func (c *Collector) check(ctx context.Context, x *marks, all *allRuns, token *le
 			return nil
 		}
 	}
-	return fmt.Errorf("collecting garbage: %w: looking for changes in all runs took %s in the last of %d tries; expected less than %s; collect from a machine nearer to the store, or remove runs",
+	return fmt.Errorf("collecting garbage: %w: looking for changes of all runs took %s in the last of %d tries; expected less than %s: collect from a machine nearer to the store, or remove runs",
 		storage.ErrAway, took.Round(time.Second), checks, checkLasts)
 }
 

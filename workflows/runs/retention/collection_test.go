@@ -285,7 +285,7 @@ func TestOnlyTheLeaderCollects(t *testing.T) {
 	}
 }
 
-// A batch is worked out anew when the runs have changed since.
+// A batch is computed again if the runs have changed since.
 func TestARunThatComesBeforeABatchKeepsWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)

@@ -100,7 +100,7 @@ func needsOf(run string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("collecting garbage: the needs of run %s cannot be determined: %w; nothing more is deleted", run, err)
+	return fmt.Errorf("collecting garbage: cannot determine the objects that run %s needs: %w; nothing more is deleted", run, err)
 }
 
 // markChains marks the nodes of the chains with new claims.
@@ -122,7 +122,7 @@ func (x *marks) markChains(ctx context.Context) error {
 func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
 	entries, err := sources.Library{Archive: c.Archive}.Entries(ctx)
 	if err != nil {
-		return fmt.Errorf("collecting garbage: what the library needs cannot be worked out: %w; nothing is deleted (coalmine data remove NAME, if it is of no use)", err)
+		return fmt.Errorf("collecting garbage: cannot determine the objects that a named source needs: %w; nothing is deleted (to remove a useless source: coalmine data remove NAME)", err)
 	}
 	for _, e := range entries {
 		for _, digest := range e.Files {
@@ -172,7 +172,7 @@ func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) err
 	case tasks.IsPermanent(err) && r.State.Error != "" && r.State.Started.IsZero():
 		return c.markSources(x, r) // rejected: it never had a plan
 	case err != nil:
-		x.hold(r.ID, "its plan is not recorded, and none can be made: %v", err)
+		x.hold(r.ID, "its plan is not recorded and cannot be compiled: %v", err)
 		return nil
 	}
 	lost, err := c.lost(ctx, &r.State, p)
@@ -203,7 +203,7 @@ func (c *Collector) lost(ctx context.Context, state *runs.State, p *plan.Plan) (
 func (c *Collector) markSources(x *marks, r *runs.Run) error {
 	files, err := c.Sources(r)
 	if err != nil {
-		x.hold(r.ID, "its sources are not known: %v", err)
+		x.hold(r.ID, "its sources are unknown: %v", err)
 	}
 	for _, digest := range files {
 		x.sources[digest] = true

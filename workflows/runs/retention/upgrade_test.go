@@ -57,7 +57,7 @@ func otherKeys(t *testing.T, steps int) *plan.Plan {
 	return plantest.Federated(t, plantest.ChainOptions{Salt: "other keys", Width: 2, Steps: steps, Big: true})
 }
 
-// wantHeld has one run held, for a reason, and nothing deleted but the log of the run that is gone.
+// wantHeld expects one run to be held, with a reason, and only the log of the removed run to be deleted.
 func (x *fixture) wantHeld(id, reason string, before []string) {
 	x.t.Helper()
 	got := x.collect()
@@ -150,7 +150,7 @@ func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *
 		"keys that are not recorded, of another build": {func(x *fixture, _ string) {
 			p := otherKeys(x.t, 30)
 			x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil }
-		}, "is not in the store under the key that this build gives it"},
+		}, "is not in the store under the key that this build computes"},
 		"such keys, for which another run has made a report since": {func(x *fixture, _ string) {
 			p := otherKeys(x.t, 30)
 			x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil }
@@ -161,13 +161,13 @@ func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *
 			if _, _, err := x.Archive.Commit(x.t.Context(), later); err != nil {
 				x.t.Fatal(err)
 			}
-		}, "is not in the store under the key that this build gives it"},
+		}, "is not in the store under the key that this build computes"},
 		"a record of a newer build": {func(x *fixture, id string) {
 			put(x, "runs/"+id+"/spec", `{"format":1000,"build":"9.9","name":"a"}`)
 		}, "written by coalmine 9.9 in format 1000"},
 		"a record that is gone": {func(x *fixture, id string) {
 			must.Do(x.t, x.memory.Delete(x.t.Context(), "runs/"+id+"/spec"))
-		}, "spec is gone, and its log says that nobody has removed it"},
+		}, "spec is gone, although the run was not removed"},
 		"a damaged record": {func(x *fixture, id string) { put(x, "runs/"+id+"/spec", `{"na`) }, "corrupt"},
 	} {
 		t.Run(name, func(t *testing.T) {

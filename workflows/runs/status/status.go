@@ -54,7 +54,7 @@ type Run struct {
 	// LastProgress is the time of the last commit of a wanted output that this
 	// leader, or the reader of storage, has seen.
 	LastProgress time.Time `json:"last_progress,omitzero"`
-	// Waits lists the reasons that hold the run up, the gravest first; Reasons has only their details.
+	// Waits lists the reasons for waiting, the most severe first; Reasons has only their details.
 	Waits   []Wait   `json:"waits,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 
@@ -167,7 +167,7 @@ type Queue struct {
 	Class tasks.Class `json:"class"`
 	// Slots is the number of slots of all workers that take tasks.
 	Slots int `json:"slots"`
-	// Ready tasks wait for a place in the queue, Queued ones in it for a slot, Running ones are at work,
+	// Ready tasks wait for a place in the queue, Queued ones in it for a slot, Running ones run,
 	// Retrying ones wait after an attempt that failed, and Parked ones for a worker that supports them.
 	Ready    int `json:"ready"`
 	Queued   int `json:"queued"`
@@ -183,7 +183,7 @@ func PublishedName(run string) string { return "status/" + run }
 // Fleet lists the workers of all runs, and the tasks that wait for a slot.
 type Fleet struct {
 	Workers []FleetWorker `json:"workers"`
-	// Queues has the classes that workers serve or tasks ask for, including slots without tasks.
+	// Queues has the classes of workers and of tasks, including slots without tasks.
 	Queues []Queue `json:"queues"`
 	// Waits has the reasons for missing information: no worker lives, the queue does not
 	// answer, or no process leads.
@@ -227,10 +227,10 @@ const (
 	Paused Health = "paused"
 )
 
-// WaitReason is the reason for which a run waits.
+// WaitReason is the reason why a run waits.
 type WaitReason string
 
-// The reasons for waiting, the gravest first.
+// The reasons for waiting, the most severe first.
 const (
 	// WaitPaused: to be resumed.
 	WaitPaused WaitReason = "paused"
@@ -286,8 +286,7 @@ type Wait struct {
 	Worker  string       `json:"worker,omitempty"`
 }
 
-// HealthOf returns the health of an unfinished run from the reasons for which it
-// waits, and from whether a task runs.
+// HealthOf returns the health of an unfinished run. atWork reports that one of its tasks runs.
 func HealthOf(waits []Wait, atWork bool) Health {
 	blocked := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason.Blocks() })
 	away := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason == WaitStore || w.Reason == WaitSpace })
