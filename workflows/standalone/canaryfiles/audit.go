@@ -125,11 +125,11 @@ func (a *auditor) complete() error {
 		}
 	}
 	if n := len(missing); n > 0 {
-		return fmt.Errorf("%d lines have no score: %s; expected one for each, or none at all of the references", n, strings.Join(missing[:min(n, maxMissing)], ", "))
+		return fmt.Errorf("%d lines have no score: %s; expected a score for each line (all references may be unscored)", n, strings.Join(missing[:min(n, maxMissing)], ", "))
 	}
 	for id := range a.scores {
 		if !known[id] {
-			return fmt.Errorf("a score is of %q, which is no line of the canaries; are both of one export?", id)
+			return fmt.Errorf("the score of %q belongs to no line of the canaries; are both files of the same export?", id)
 		}
 	}
 	return nil
@@ -147,9 +147,9 @@ func (a *auditor) choose() {
 	case a.scoredReferences():
 		r.Basis, r.Why = References, "the references were scored"
 	case held > 0:
-		kind, r.Basis, r.Why = HeldBack, Controls, fmt.Sprintf("no reference was scored; exposures above log2 of %d are not seen", held)
+		kind, r.Basis, r.Why = HeldBack, Controls, fmt.Sprintf("no reference was scored; exposures above log2 of %d cannot be measured", held)
 	default:
-		r.Basis, r.Why = Nothing, "no reference was scored, and no canary held back: there are no ranks"
+		r.Basis, r.Why = Nothing, "no reference was scored and no canary held back, so there are no ranks"
 		return
 	}
 	a.costs = map[string][]float64{}
@@ -217,9 +217,9 @@ func (a *auditor) guess() error {
 	case len(coins) == 0:
 		return nil
 	case a.file.Header.OneRun == nil:
-		return errors.New("there are coins, and the first line has no one_run, which says how many guesses are made")
+		return errors.New("there are coins, but the first line has no one_run with the number of guesses")
 	case o.Initial == nil && !o.PlainLoss:
-		a.report.NoOneRun = "the coins need the scores of the untrained model as well, or a plain loss that was declared before the training"
+		a.report.NoOneRun = "guesses of the coins also need the scores of the untrained model, or a plain loss declared before the training"
 		return nil
 	}
 	units, scores := make([]audits.Unit, len(coins)), make([]float64, len(coins))
@@ -230,7 +230,7 @@ func (a *auditor) guess() error {
 		}
 		before, ok := a.options.Initial[l.ID]
 		if !ok {
-			return fmt.Errorf("the untrained model has no score of %s; expected one for each coin", l.ID)
+			return fmt.Errorf("%s has no score of the untrained model; expected one for each coin", l.ID)
 		}
 		scores[i] -= before.LogProbability
 	}
@@ -295,13 +295,13 @@ func ReadScores(name string, r io.Reader) (Scores, error) {
 			return err
 		}
 		if _, twice := scores[id]; twice {
-			return fmt.Errorf("%q is scored a second time; expected one score for each id", id)
+			return fmt.Errorf("%q has a second score; expected one score for each id", id)
 		}
 		scores[id] = score
 		return nil
 	})
 	if err == nil && len(scores) == 0 {
-		err = fmt.Errorf("%s: there is no score in it", name)
+		err = fmt.Errorf("%s: the file has no scores", name)
 	}
 	return scores, err
 }
@@ -314,7 +314,7 @@ func (l *scoredLine) score() (string, Score, error) {
 	}
 	switch {
 	case l.ID == "":
-		return "", Score{}, errors.New("it has no id; expected that of a line of the canaries")
+		return "", Score{}, errors.New("id is missing; expected the id of a line of the canaries")
 	case l.LogProbability == nil:
 		return "", Score{}, fmt.Errorf("%q has no log_probability; expected a finite number", l.ID)
 	}
@@ -342,7 +342,7 @@ func quoteNumbers(line []byte) []byte {
 func (l *scoredLine) takeResponse() error {
 	l.ID = l.Doc.ID
 	if len(l.Responses) != 1 || len(l.Responses[0]) != 2 {
-		return fmt.Errorf("the sample of %q has %d responses; expected one of loglikelihood, [log-probability, is-greedy]", l.ID, len(l.Responses))
+		return fmt.Errorf("the sample of %q has %d responses; expected one response to loglikelihood, [log-probability, is-greedy]", l.ID, len(l.Responses))
 	}
 	l.LogProbability = l.Responses[0][0]
 	if err := unquoted(l.Responses[0][1], &l.Greedy); err != nil {
@@ -359,7 +359,7 @@ func unquoted(value json.RawMessage, into any) error {
 	}
 	switch text {
 	case "nan", "inf", "NaN", "Infinity":
-		return fmt.Errorf("%q is no log-probability; expected a finite number, or \"-inf\" for the logarithm of 0", text)
+		return fmt.Errorf("%q is not a log-probability; expected a finite number, or \"-inf\" for the logarithm of 0", text)
 	case "True":
 		text = "true"
 	case "False":

@@ -87,15 +87,15 @@ func TestBadFilesAreRefusedByLine(t *testing.T) {
 	t.Parallel()
 	const head = `{"contract":"coalmine/canaries","version":1}` + "\n"
 	for want, text := range map[string]string{
-		"f: it is empty; expected a file of coalmine canaries export":      "",
-		`f, line 1: it does not begin as the contract "coalmine/canaries"`: "my pin is 1234\n",
-		"f, line 1: it does not begin as":                                  strings.Replace(head, "1", "2", 1),
-		"f, line 2: it has no id or no continuation":                       head + `{"id": "a", "kind": "canary"}`,
-		`f, line 3: its kind is "other"; expected "canary", "held_back"`:   head + "\n" + `{"id": "a", "kind": "other", "continuation": "b"}`,
-		"f, line 2: it is a coin without included":                         head + `{"id": "a", "kind": "coin", "continuation": "b"}`,
-		"f, line 2: it is a coin without included, or no":                  head + `{"id": "a", "kind": "canary", "continuation": "b", "included": true}`,
-		`f, line 3: the id "a" is that of line 2 too`:                      head + strings.Repeat(`{"id": "a", "kind": "canary", "continuation": "b"}`+"\n", 2),
-		"f, line 2: unexpected end of JSON input":                          head + `{"id": "a"`,
+		"f: the file is empty; expected a file of coalmine canaries export":  "",
+		`f, line 1: it does not begin with the contract "coalmine/canaries"`: "my pin is 1234\n",
+		"f, line 1: it does not begin with":                                  strings.Replace(head, "1", "2", 1),
+		"f, line 2: id or continuation is missing":                           head + `{"id": "a", "kind": "canary"}`,
+		`f, line 3: kind is "other"; expected "canary", "held_back"`:         head + "\n" + `{"id": "a", "kind": "other", "continuation": "b"}`,
+		"f, line 2: included is missing in a coin":                           head + `{"id": "a", "kind": "coin", "continuation": "b"}`,
+		"f, line 2: included is missing in a coin, or":                       head + `{"id": "a", "kind": "canary", "continuation": "b", "included": true}`,
+		`f, line 3: line 2 has the same id, "a"`:                             head + strings.Repeat(`{"id": "a", "kind": "canary", "continuation": "b"}`+"\n", 2),
+		"f, line 2: unexpected end of JSON input":                            head + `{"id": "a"`,
 	} {
 		if _, err := Read("f", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
@@ -147,7 +147,7 @@ func TestWhatCanariesAreRankedAmongIsSaid(t *testing.T) {
 	report, err := Audit(f, scores, Options{})
 	must.Do(t, err)
 	ranks := []int64{*report.Canaries[0].Rank, *report.Canaries[1].Rank, *report.Canaries[2].Rank}
-	if report.Basis != Controls || fmt.Sprint(ranks) != "[1 2 2]" || report.Controls[0].Rank != nil || !strings.Contains(report.Why, "above log2 of 2 are not seen") {
+	if report.Basis != Controls || fmt.Sprint(ranks) != "[1 2 2]" || report.Controls[0].Rank != nil || !strings.Contains(report.Why, "above log2 of 2 cannot be measured") {
 		t.Errorf("ranks %v, %+v", ranks, report)
 	}
 	if report.OneRun != nil || !strings.Contains(report.NoOneRun, "scores of the untrained model") || *report.MannWhitneyP <= 0 {
@@ -185,7 +185,7 @@ func TestCoinsBoundEpsilonByDifferencesOfScores(t *testing.T) {
 		t.Errorf("%v, plain losses: %+v", err, report.OneRun)
 	}
 	delete(initial, "coin-3")
-	if _, err = Audit(f, scored(f, after), Options{Initial: initial}); err == nil || !strings.Contains(err.Error(), "the untrained model has no score of coin-3") {
+	if _, err = Audit(f, scored(f, after), Options{Initial: initial}); err == nil || !strings.Contains(err.Error(), "coin-3 has no score of the untrained model") {
 		t.Errorf("got %v", err)
 	}
 	f.Header.OneRun = nil
@@ -200,12 +200,12 @@ func TestScoresMustFitTheLines(t *testing.T) {
 	scores := scored(f, nil)
 	delete(scores, "canary-0")
 	delete(scores, "reference-0.1-2")
-	if _, err := Audit(f, scores, Options{}); err == nil || !strings.Contains(err.Error(), "2 lines have no score: canary-0, reference-0.1-2; expected one for each, or none at all of the references") {
+	if _, err := Audit(f, scores, Options{}); err == nil || !strings.Contains(err.Error(), "2 lines have no score: canary-0, reference-0.1-2; expected a score for each line (all references may be unscored)") {
 		t.Errorf("got %v", err)
 	}
 	scores = scored(f, nil)
 	scores["canary-99"] = Score{}
-	if _, err := Audit(f, scores, Options{}); err == nil || !strings.Contains(err.Error(), `a score is of "canary-99", which is no line of the canaries`) {
+	if _, err := Audit(f, scores, Options{}); err == nil || !strings.Contains(err.Error(), `the score of "canary-99" belongs to no line of the canaries`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -224,16 +224,16 @@ func TestSamplesOfTheHarnessAreScores(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	for want, text := range map[string]string{
-		"s: there is no score in it":                      "",
-		"s, line 1: it has no id":                         `{"log_probability": -1}`,
+		"s: the file has no scores":                       "",
+		"s, line 1: id is missing":                        `{"log_probability": -1}`,
 		`s, line 1: "a" has no log_probability`:           `{"id": "a"}`,
 		`the log-probability of "a": 0.5 stands for a l`:  `{"id": "a", "log_probability": 0.5}`,
-		`the log-probability of "a": "nan" is no log-pro`: `{"doc": {"id": "a"}, "filtered_resps": [["nan", "True"]]}`,
-		`the log-probability of "a": "inf" is no log-pro`: `{"doc": {"id": "a"}, "filtered_resps": [["inf", "True"]]}`,
-		`s, line 2: "a" is scored a second time`:          strings.Repeat(`{"id": "a", "log_probability": -1}`+"\n", 2),
-		`the log-probability of "a": "NaN" is no log-pro`: `{"id": "a", "log_probability": NaN}`,
-		`the log-probability of "a": "Infinity" is no lo`: `{"id": "a", "log_probability": Infinity}`,
-		`the log-probability of "b": "NaN" is no log-pro`: `{"doc": {"id": "b"}, "filtered_resps": [[NaN, false]], "resps": [[[-Infinity, false]]]}`,
+		`the log-probability of "a": "nan" is not a log-`: `{"doc": {"id": "a"}, "filtered_resps": [["nan", "True"]]}`,
+		`the log-probability of "a": "inf" is not a log-`: `{"doc": {"id": "a"}, "filtered_resps": [["inf", "True"]]}`,
+		`s, line 2: "a" has a second score`:               strings.Repeat(`{"id": "a", "log_probability": -1}`+"\n", 2),
+		`the log-probability of "a": "NaN" is not a log-`: `{"id": "a", "log_probability": NaN}`,
+		`the log-probability of "a": "Infinity" is not a`: `{"id": "a", "log_probability": Infinity}`,
+		`the log-probability of "b": "NaN" is not a log-`: `{"doc": {"id": "b"}, "filtered_resps": [[NaN, false]], "resps": [[[-Infinity, false]]]}`,
 		"s, line 1: invalid character '-'":                `{"id": "a", "log_probability": --1}`,
 		`the sample of "a" has 0 responses`:               `{"doc": {"id": "a"}}`,
 		`the log-probability of "a": `:                    `{"doc": {"id": "a"}, "filtered_resps": [["much", "True"]]}`,

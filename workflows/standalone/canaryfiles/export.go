@@ -50,7 +50,7 @@ type exporter struct {
 // experiment, the cell and the seed. They equal those of the cell's training.
 func Export(ctx context.Context, x *localexec.Executor, p *plan.Plan, cell *plan.Cell, o ExportOptions, f *File) error {
 	if o.References < 0 || o.References > MaxReferences || o.Prefix < 0 {
-		return fmt.Errorf("%d references after a prefix of %d: expected from 0 to %d, and at least 0", o.References, o.Prefix, MaxReferences)
+		return fmt.Errorf("%d references after a prefix of %d: expected 0 to %d references, and a prefix of at least 0", o.References, o.Prefix, MaxReferences)
 	}
 	f.Header.Contract, f.Header.Version = Contract, Version
 	e := exporter{ctx: ctx, tasks: x, options: o, file: f}
@@ -134,7 +134,7 @@ func (e *exporter) addSpace(number int, space canaries.Space, list []population.
 	prefix := e.options.Prefix
 	prefix = cmp.Or(prefix, space.DefaultPrefix())
 	if prefix >= space.Words {
-		return fmt.Errorf("a prefix of %d of canaries of %d; expected something to be left", prefix, space.Words)
+		return fmt.Errorf("a prefix of %d in canaries of length %d; expected a shorter prefix", prefix, space.Words)
 	}
 	placed := lists.Map(list, func(c population.Canary) population.Placement { return population.Placement{Canary: c} })
 	groups := audits.ByPrefix(placed, prefix)
@@ -188,7 +188,7 @@ func (e *exporter) addReferences(group string, space canaries.Space, placed []po
 func (e *exporter) addCoins(n *plan.Node) error {
 	bound := e.find(onerun.Bound.Name)
 	if bound == nil {
-		return errors.New("the experiment has coins and no audit that reads them; expected audit.one_run")
+		return errors.New("the experiment has coins but no audit that reads them; expected audit.one_run")
 	}
 	var p onerun.BoundParams
 	if err := json.Unmarshal(bound.Params, &p); err != nil {
@@ -212,7 +212,7 @@ func (e *exporter) check() error {
 	for i := range e.file.Lines {
 		l := &e.file.Lines[i]
 		if !utf8.ValidString(l.Context) || !utf8.ValidString(l.Continuation) || strings.ContainsFunc(l.Text(), func(r rune) bool { return r < ' ' }) {
-			return fmt.Errorf("%s is %q with %q after it, which is no text of UTF-8 on one line; expected canaries of an alphabet or a format (canaries.alphabet, canaries.format)", l.ID, l.Context, l.Continuation)
+			return fmt.Errorf("%s is %q followed by %q, which is not one line of UTF-8; expected canaries of an alphabet or a format (canaries.alphabet, canaries.format)", l.ID, l.Context, l.Continuation)
 		}
 	}
 	return nil

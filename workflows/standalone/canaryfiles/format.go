@@ -31,11 +31,11 @@ type Kind string
 
 // Kinds of lines.
 const (
-	// Canary is to be inserted as often as stated in its line.
+	// Canary must be inserted the number of times in its line.
 	Canary Kind = "canary"
 	// HeldBack is drawn like the canaries and must not be inserted.
 	HeldBack Kind = "held_back"
-	// Coin is to be inserted, in a user or as a separate record, if it is Included.
+	// Coin must be inserted, in a user or as a separate record, if it is Included.
 	Coin Kind = "coin"
 	// Reference is a sequence for the ranks of canaries of its Group. It must not be
 	// inserted.
@@ -127,14 +127,14 @@ func Read(name string, r io.Reader) (*File, error) {
 			return err
 		}
 		if seen[l.ID] > 0 {
-			return fmt.Errorf("the id %q is that of line %d too", l.ID, seen[l.ID])
+			return fmt.Errorf("line %[2]d has the same id, %[1]q", l.ID, seen[l.ID])
 		}
 		seen[l.ID] = number
 		f.Lines = append(f.Lines, l)
 		return nil
 	})
 	if err == nil && f.Header.Version == 0 {
-		err = fmt.Errorf("%s: it is empty; expected a file of coalmine canaries export", name)
+		err = fmt.Errorf("%s: the file is empty; expected a file of coalmine canaries export", name)
 	}
 	return f, err
 }
@@ -163,7 +163,7 @@ func eachLine(name string, r io.Reader, do func(number int, line []byte) error) 
 
 func (h *Header) decode(line []byte) error {
 	if err := json.Unmarshal(line, h); err != nil || h.Contract != Contract || h.Version != Version {
-		return fmt.Errorf("it does not begin as the contract %q of version %d does; expected the file canaries.jsonl of coalmine canaries export", Contract, Version)
+		return fmt.Errorf("it does not begin with the contract %q in version %d; expected the file canaries.jsonl of coalmine canaries export", Contract, Version)
 	}
 	return nil
 }
@@ -171,11 +171,11 @@ func (h *Header) decode(line []byte) error {
 func (l *Line) check() error {
 	switch {
 	case l.ID == "" || l.Continuation == "":
-		return errors.New("it has no id or no continuation; expected both")
+		return errors.New("id or continuation is missing; expected both")
 	case l.Kind != Canary && l.Kind != HeldBack && l.Kind != Coin && l.Kind != Reference:
-		return fmt.Errorf("its kind is %q; expected %q, %q, %q or %q", l.Kind, Canary, HeldBack, Coin, Reference)
+		return fmt.Errorf("kind is %q; expected %q, %q, %q or %q", l.Kind, Canary, HeldBack, Coin, Reference)
 	case (l.Kind == Coin) != (l.Included != nil):
-		return errors.New("it is a coin without included, or no coin with it; expected how each coin came up")
+		return errors.New("included is missing in a coin, or given in another line; expected the result of each coin, and of coins only")
 	}
 	return nil
 }

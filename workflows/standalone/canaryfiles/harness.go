@@ -11,7 +11,7 @@ const HarnessTask = "coalmine_canaries"
 // Harness writes a task of lm-evaluation-harness that scores the lines of a file. They must
 // be in the same directory, without the header, under the name data.
 func Harness(w io.Writer, data string) error {
-	_, err := fmt.Fprintf(w, `# Scores canaries of Coalmine; the samples are what coalmine audit --scores reads.
+	_, err := fmt.Fprintf(w, `# Scores canaries of Coalmine; coalmine audit --scores reads the samples.
 #   cd the directory of this file
 #   lm_eval --model hf --model_args pretrained=NAME --tasks %[1]s --include_path . --log_samples --output_path out
 task: %[1]s
@@ -23,7 +23,7 @@ test_split: test
 output_type: loglikelihood
 doc_to_text: "{{context}}"
 doc_to_target: "{{continuation}}"
-target_delimiter: ""  # the spaces between stand in the continuation
+target_delimiter: ""  # the continuation begins with its space
 num_fewshot: 0
 metric_list:
   - metric: acc  # the share of the lines that greedy decoding gives

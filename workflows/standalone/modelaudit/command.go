@@ -79,7 +79,7 @@ type Commanded struct {
 	MaxExposure *float64 `json:"most_exposure"`
 }
 
-// Written states whether a model writes the suffix of a canary, from the scores of only the canary.
+// Written reports whether a model writes the suffix of a canary, from the canary's own score.
 type Written struct {
 	// LogProbability is the natural logarithm of the probability that the model samples the
 	// suffix after the prefix.
@@ -91,7 +91,7 @@ type Written struct {
 	Greedy *bool `json:"greedy_extractable,omitempty"`
 }
 
-var errCommandBeam = errors.New("beam search needs the probability of every token that may come next, which a command does not tell: leave it out, with a beam width of 0; its answers say whether greedy decoding gives a canary")
+var errCommandBeam = errors.New("beam search needs the probabilities of all next tokens, which a command does not report: set the beam width to 0 (its answers show whether greedy decoding gives a canary)")
 
 // Run audits the model: it reports for every canary whether the model writes it, and its
 // rank among references, which are scored one after another. The error lists every canary
@@ -166,7 +166,7 @@ func (c *Command) pairs(list []sequence) ([]score.Pair, error) {
 	for i, s := range list {
 		pairs[i] = external.PairOf(c.vocabulary.tokens, s.prefix, s.suffix)
 		if !utf8.ValidString(pairs[i].Context) || !utf8.ValidString(pairs[i].Continuation) {
-			return nil, fmt.Errorf("the text %q with %q after it is not UTF-8, of which requests are; expected a prefix that ends between characters, and symbols of one byte each", pairs[i].Context, pairs[i].Continuation)
+			return nil, fmt.Errorf("the text %q followed by %q is not UTF-8, which requests need; expected a prefix that ends between characters, and symbols of one byte each", pairs[i].Context, pairs[i].Continuation)
 		}
 	}
 	return pairs, nil
@@ -191,7 +191,7 @@ func (o *SampleOptions) check() error {
 		return fmt.Errorf("%d samples: expected from 1 to %d", o.Count, MaxSamples)
 	}
 	if most := text.MaxSequence + 1; o.Length < 0 || o.Length > most {
-		return fmt.Errorf("samples of at most %d words or bytes: expected from 1 to %d, or 0 for the default", o.Length, most)
+		return fmt.Errorf("samples of at most %d words or bytes: expected 1 to %d, or 0 for the default", o.Length, most)
 	}
 	return o.Check()
 }

@@ -124,9 +124,9 @@ func TestWhatACommandCannotBeAskedIsRefused(t *testing.T) {
 	_, _, model := trained(t)
 	c := commanded(t, model, true)
 	for want, o := range map[string]modelaudit.Options{
-		"beam search needs the probability of every token":                   {References: 10, BeamWidth: 2},
-		"there is nothing to do":                                             {},
-		`is not UTF-8, of which requests are; expected a prefix that ends b`: {References: 5, Alphabet: canaries.Digits, Format: "ä##", Prefix: 1},
+		"beam search needs the probabilities of all next tokens":           {References: 10, BeamWidth: 2},
+		"there is nothing to measure":                                      {},
+		`is not UTF-8, which requests need; expected a prefix that ends b`: {References: 5, Alphabet: canaries.Digits, Format: "ä##", Prefix: 1},
 	} {
 		if _, err := c.Run(t.Context(), read(t, "ä12"), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", o, err, want)

@@ -150,7 +150,7 @@ func (c *CompletionsClient) post(ctx context.Context, body []byte) ([]byte, erro
 	defer cancel()
 	r, err := http.NewRequestWithContext(limited, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("no request can be made of its URL")
+		return nil, errors.New("its URL is invalid")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	if c.Key != "" {
@@ -159,7 +159,7 @@ func (c *CompletionsClient) post(ctx context.Context, body []byte) ([]byte, erro
 	answer, status, err := c.exchange(r)
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Errorf("no answer within %v; allow more time, or send fewer sequences in a request", timeout)
+		return nil, fmt.Errorf("no answer within %v; allow more time, or send fewer sequences per request", timeout)
 	case err != nil:
 		return nil, err
 	}
@@ -180,10 +180,10 @@ func (c *CompletionsClient) exchange(r *http.Request) (body []byte, status, err 
 	}
 	body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return nil, nil, &busyError{message: c.redact(fmt.Sprintf("the answer ends early: %v", err))}
+		return nil, nil, &busyError{message: c.redact(fmt.Sprintf("the answer is truncated: %v", err))}
 	}
 	if len(body) > maxAnswer {
-		return nil, nil, fmt.Errorf("the answer has more than %d MiB; send fewer sequences in a request", maxAnswer>>20)
+		return nil, nil, fmt.Errorf("the answer has more than %d MiB; send fewer sequences per request", maxAnswer>>20)
 	}
 	return body, c.status(response, body), nil
 }
@@ -257,16 +257,16 @@ func decode(body []byte, prompts [][]int32, texts []string) ([][]float64, error)
 		return nil, unreadable(body, err)
 	}
 	if r.Error != nil {
-		return nil, fmt.Errorf("an error in place of completions: %q", r.Error.Message)
+		return nil, fmt.Errorf("an error instead of completions: %q", r.Error.Message)
 	}
 	if len(r.Choices) != len(prompts) {
-		return nil, fmt.Errorf("%d completions for %d prompts; it must take several prompts in a request, or be sent one at a time", len(r.Choices), len(prompts))
+		return nil, fmt.Errorf("%d completions for %d prompts; the server must accept several prompts per request, or set the batch size to 1", len(r.Choices), len(prompts))
 	}
 	logProbs := make([][]float64, len(prompts))
 	for i := range r.Choices {
 		c := &r.Choices[i]
 		if c.Index == nil || *c.Index < 0 || *c.Index >= len(prompts) || logProbs[*c.Index] != nil {
-			return nil, fmt.Errorf("completion %d does not say which prompt it belongs to; expected an index of its own from 0 to %d", i, len(prompts)-1)
+			return nil, fmt.Errorf("the index of completion %d is missing or repeated; expected distinct indexes from 0 to %d", i, len(prompts)-1)
 		}
 		prompt := *c.Index
 		var err error
@@ -292,9 +292,9 @@ func unreadable(body []byte, err error) error {
 		}
 	}
 	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("the answer is not that of completions: %s has the JSON type %s; expected %s", cmp.Or(bad.Field, "all of it"), bad.Value, jsonTypes[bad.Type.Kind()])
+		return fmt.Errorf("invalid answer: %s has the JSON type %s; expected %s", cmp.Or(bad.Field, "the answer"), bad.Value, jsonTypes[bad.Type.Kind()])
 	}
-	return fmt.Errorf("the answer is not that of completions: %w", err)
+	return fmt.Errorf("invalid answer: %w", err)
 }
 
 // jsonTypes are the JSON types of the fields of a response.
@@ -307,14 +307,14 @@ func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 	case l == nil || len(l.TokenLogProbs) <= 1 && n > 1:
 		return nil, errNoLogProbs
 	case len(l.TokenLogProbs) < n:
-		return nil, fmt.Errorf("%d log-probabilities for a prompt of %d tokens; expected one for each, and one for the token that is generated", len(l.TokenLogProbs), n)
+		return nil, fmt.Errorf("%d log-probabilities for a prompt of %d tokens; expected one for each token and one for the generated token", len(l.TokenLogProbs), n)
 	case len(l.Tokens) != len(l.TokenLogProbs) || len(l.Tokens) > n+1:
-		return nil, fmt.Errorf("%d tokens with %d log-probabilities for a prompt of %d tokens; expected both for each, and for the token that is generated", len(l.Tokens), len(l.TokenLogProbs), n)
+		return nil, fmt.Errorf("%d tokens with %d log-probabilities for a prompt of %d tokens; expected both for each token and for the generated token", len(l.Tokens), len(l.TokenLogProbs), n)
 	}
 	logProbs := make([]float64, 0, n-1)
 	for i, token := range prompt {
 		if got := c.LogProbs.Tokens[i]; !isToken(got, token, texts) {
-			return nil, fmt.Errorf("other tokens than it was asked about: %q in place of %d, token %d (%s) of a prompt; is the vocabulary that of the model, and does the server put a token of its own in front?", got, i+1, token, textOf(token, texts))
+			return nil, fmt.Errorf("different tokens than in the request: %q instead of %d, token %d (%s) of a prompt; is this the model's vocabulary, or does the server prepend a token?", got, i+1, token, textOf(token, texts))
 		}
 		if i == 0 {
 			continue // nothing is before it

@@ -176,10 +176,10 @@ func TestAListOfTokensIsAVocabulary(t *testing.T) {
 func TestVocabulariesThatCannotServeAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, text := range map[string]string{
-		"the file is empty":                      "",
-		"not a JSON list of the texts of tokens": `["a", 3]`,
-		"no token in the list":                   `[null, null]`,
-		"token 7 is to begin every sequence, and the vocabulary has 2 tokens": `["a", "b"]`,
+		"the file is empty":                                     "",
+		"not a JSON list of the texts of tokens":                `["a", 3]`,
+		"the list is empty":                                     `[null, null]`,
+		"the begin token is 7, but the vocabulary has 2 tokens": `["a", "b"]`,
 	} {
 		if _, err := modelaudit.ReadVocabulary(strings.NewReader(text), 7); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
@@ -214,7 +214,7 @@ func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 	swapped := slices.Clone(words)
 	slices.Reverse(swapped[text.FirstWord:])
 	for want, words := range map[string][]string{
-		"other tokens than it was asked about": swapped,
+		"different tokens than in the request": swapped,
 		"is not in the model's vocabulary":     words[:20],
 	} {
 		data, err := json.Marshal(words)
@@ -231,9 +231,9 @@ func TestWhatAnEndpointCannotBeAskedIsRefusedBeforeItIs(t *testing.T) {
 	s := servetest.ServeCompletions(t, model)
 	e := endpoint(t, s, model)
 	for want, o := range map[string]modelaudit.Options{
-		"beam search needs the probability of every token": {References: 10, BeamWidth: 2},
-		"there is nothing to do":                           {},
-		"references and 5 canaries":                        {References: 60, Prefix: 3},
+		"beam search needs the probabilities of all next tokens": {References: 10, BeamWidth: 2},
+		"there is nothing to measure":                            {},
+		"references and 5 canaries":                              {References: 60, Prefix: 3},
 	} {
 		if _, err := e.Run(t.Context(), read(t, list), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", o, err, want)

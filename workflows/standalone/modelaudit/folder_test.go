@@ -148,7 +148,7 @@ func TestTextsLongerThanTheContextOfAFolderAreRefused(t *testing.T) {
 	t.Parallel()
 	model, _, _ := opened(t, "gpt2")
 	_, err := model.Run(t.Context(), read(t, "the you\n"+strings.Repeat("the ", 41)+"\n"), modelaudit.Options{References: 100})
-	if want := "list.txt, line 2: a canary of 41 tokens; the model reads at most 40 (its context)"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "list.txt, line 2: a canary of 41 tokens; expected at most 40, the model's context"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
 	}
 	owners := []modelaudit.Owner{{Texts: []string{"a"}}, {Texts: []string{"b"}}}

@@ -87,7 +87,7 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 			continue
 		}
 		if len(out) == 0 && strings.HasPrefix(text, "{") && strings.Contains(text, `"coalmine/canaries"`) {
-			return nil, fmt.Errorf("%s: it is a file of coalmine canaries export, which needs the scores of its lines (--scores FILE); expected one canary a line, its words separated by spaces", name)
+			return nil, fmt.Errorf("%s: this is a file of coalmine canaries export, which needs the scores of its lines (--scores FILE); expected one canary per line, its words separated by spaces", name)
 		}
 		out = append(out, Line{List: name, Number: number, Text: text})
 	}
@@ -95,7 +95,7 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: there is no canary in it; expected one a line, its words separated by spaces", name)
+		return nil, fmt.Errorf("%s: the file has no canaries; expected one per line, its words separated by spaces", name)
 	}
 	return out, nil
 }
@@ -158,7 +158,7 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 		return canary{}, err
 	}
 	if whole, bare := o.whole(words); bare {
-		return canary{}, l.fail("%q has only the random symbols of a canary; expected the whole canary in the format %q: %q", l.Text, o.Format, whole)
+		return canary{}, l.fail("%q contains only the random symbols of a canary; expected the whole canary in the format %q: %q", l.Text, o.Format, whole)
 	}
 	if n := len(words); n <= o.Prefix || n > text.MaxSequence {
 		return canary{}, l.fail("a canary of %s; expected more than the prefix of %d, and at most %d", readable.Count(n, "word"), o.Prefix, text.MaxSequence)
@@ -167,7 +167,7 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 	for _, word := range words {
 		token, ok := by.tokens[word]
 		if !ok {
-			return canary{}, l.fail("%q is not in the model's vocabulary; canaries consist of words that the model knows", word)
+			return canary{}, l.fail("%q is not in the model's vocabulary; expected words of the vocabulary", word)
 		}
 		c.tokens = append(c.tokens, token)
 	}
@@ -206,9 +206,9 @@ func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 			continue
 		}
 		if o.Alphabet == "" {
-			return l.fail("%q, its word %d, has no place in the format %q and the symbols %q, within which canaries are ranked; choose other ones, or a longer prefix", c.words[i], i+1, o.Format, o.Symbols)
+			return l.fail("%q, word %d, does not match the format %q and the symbols %q of the references; choose others, or a longer prefix", c.words[i], i+1, o.Format, o.Symbols)
 		}
-		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, within which canaries are ranked; choose %s, or a longer prefix; canaries of words need --vocabulary",
+		return l.fail("%q, byte %d, does not match the alphabet %s and the format %q of the references; choose %s, or a longer prefix; canaries of words need --vocabulary",
 			c.words[i], i+1, o.Alphabet, o.Format, cmp.Or(strings.Join(alphabetsOf(strings.Join(c.words[o.Prefix:], "")), " or "), "another alphabet"))
 	}
 	return nil
@@ -275,7 +275,7 @@ func readTokenList(file io.Reader, begin int) (*Vocabulary, error) {
 	case len(list) > math.MaxInt32:
 		return nil, fmt.Errorf("%d tokens; expected at most %d", len(list), math.MaxInt32)
 	case len(v.ids) == 0:
-		return nil, fmt.Errorf("no token in the list; expected the text of each, in the order of their ids")
+		return nil, fmt.Errorf("the list is empty; expected the texts of the tokens, in the order of their ids")
 	case len(v.texts) > text.FirstWord && slices.Equal(v.texts[:text.FirstWord], text.Specials()):
 		v = exportedVocabulary(v.texts)
 	}
@@ -293,7 +293,7 @@ func exportedVocabulary(words []string) *Vocabulary {
 
 func (v *Vocabulary) beginningWith(begin int) (*Vocabulary, error) {
 	if begin >= len(v.texts) {
-		return nil, fmt.Errorf("token %d is to begin every sequence, and the vocabulary has %d tokens; expected one of them", begin, len(v.texts))
+		return nil, fmt.Errorf("the begin token is %d, but the vocabulary has %d tokens; expected one of them", begin, len(v.texts))
 	}
 	if begin >= 0 {
 		v.begin = []int32{int32(begin)}

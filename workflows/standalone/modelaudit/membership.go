@@ -54,7 +54,7 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 		if line[0] != '{' {
 			fields.Text = new(string(line))
 		} else if err := encoding.UnmarshalJSON(line, &fields); err != nil || fields.Text == nil {
-			return nil, fmt.Errorf(`%s, line %d: no JSON object with a text: expected {"user": "17", "text": "..."}, user left out if texts have none, or a text a line`, name, number)
+			return nil, fmt.Errorf(`%s, line %d: not a JSON object with a text; expected {"user": "17", "text": "..."}, without user if texts have none, or one text per line`, name, number)
 		}
 		place, known := -1, false
 		if fields.User != nil {
@@ -73,7 +73,7 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(owners) == 0 {
-		return nil, fmt.Errorf("%s: there is no text in it; expected one a line", name)
+		return nil, fmt.Errorf("%s: the file has no texts; expected one per line", name)
 	}
 	return owners, nil
 }
@@ -109,7 +109,7 @@ func (m *Membership) check() error {
 		return fmt.Errorf("texts cut at %d words or bytes: expected 1 to %d, or 0 for the default", m.Sequence, text.MaxSequence)
 	}
 	if m.PrefixUsers < 0 || m.PrefixUsers >= len(m.NonMembers) {
-		return fmt.Errorf("the texts of %d non-members before the others: expected fewer than the %d that there are, who are compared with members", m.PrefixUsers, len(m.NonMembers))
+		return fmt.Errorf("the texts of %d non-members as prefix: expected fewer than all %d non-members, because the others are compared with members", m.PrefixUsers, len(m.NonMembers))
 	}
 	if m.NeighbourTexts < 0 || m.NeighbourTexts > maxNeighbours {
 		return fmt.Errorf("%d neighbours of each text: expected 0 to %d", m.NeighbourTexts, maxNeighbours)
@@ -121,10 +121,10 @@ func (m *Membership) check() error {
 	for i, shared := range m.shared() {
 		owner := &m.NonMembers[i]
 		if members[owner.name()] {
-			return fmt.Errorf("%.80s is both among the members and among the non-members; expected each on one side", owner.name())
+			return fmt.Errorf("%.80s is both a member and a non-member; remove it from one of the files", owner.name())
 		}
 		if len(shared) == len(owner.Texts) {
-			return fmt.Errorf("%.80s is a non-member, and members have all of its texts, such as %.80q; expected texts that the model was not trained on: remove it from one of the files", owner.name(), shared[0])
+			return fmt.Errorf("%.80s is a non-member, but members have all of its texts, such as %.80q; expected texts that the model was not trained on: remove it from one of the files", owner.name(), shared[0])
 		}
 	}
 	return nil
@@ -250,7 +250,7 @@ func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membe
 			}
 		}
 		if prefix == nil {
-			return fmt.Errorf("the first %d non-members have no text that can be scored; expected one to stand before the others", m.PrefixUsers)
+			return fmt.Errorf("the first %d non-members have no text that can be scored; expected one as prefix of the others", m.PrefixUsers)
 		}
 		found, err := losses(ctx, prefix, rest.texts)
 		if err != nil {
@@ -382,7 +382,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 func (m *Model) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
 	sequence := test.sequence(m.vocabulary.Level())
 	if m.context != 0 && sequence > m.context {
-		return nil, fmt.Errorf("texts cut at %d tokens, and the model reads at most %d (its context): expected a smaller --sequence", sequence, m.context)
+		return nil, fmt.Errorf("texts cut at %d tokens, but the model reads at most %d (its context): expected a smaller --sequence", sequence, m.context)
 	}
 	scorer, err := m.scorer()
 	if err != nil {
@@ -462,7 +462,7 @@ func lossesBy(s scorer, v *Vocabulary, given, batch int) lossesOf {
 			return nil, err
 		}
 		if len(costs) == 0 {
-			return nil, errors.New("the texts are too short: nothing of them can be scored")
+			return nil, errors.New("the texts are too short: they have no token to score")
 		}
 		if !checked {
 			if _, err := checkTotal(ctx, s, v, list[0].prefix, batch); err != nil {

@@ -125,11 +125,11 @@ func TestMembersAreToldAfterAPrefix(t *testing.T) {
 func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                           "there is no text in it",
-		`{"user":"a"}`:               `line 1: no JSON object with a text`,
-		"one text\n{\"text\": 3}":    `line 2: no JSON object with a text`,
-		`{"user":"a","Text":"w1"}`:   `line 1: no JSON object with a text`,
-		"{\"user\":\"a\",\"text\":1": `line 1: no JSON object with a text`,
+		"":                           "the file has no texts",
+		`{"user":"a"}`:               `line 1: not a JSON object with a text`,
+		"one text\n{\"text\": 3}":    `line 2: not a JSON object with a text`,
+		`{"user":"a","Text":"w1"}`:   `line 1: not a JSON object with a text`,
+		"{\"user\":\"a\",\"text\":1": `line 1: not a JSON object with a text`,
 	} {
 		if _, err := modelaudit.ReadOwners("f", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
@@ -138,11 +138,11 @@ func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 	_, _, model := trained(t)
 	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
 	for want, of := range map[string]modelaudit.Membership{
-		`user "a" is both among the members and among the non-members`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, membersFile)},
-		`user "d" is a non-member, and members have all of its texts, such as "w2 w5"; expected texts that`: {Members: owned(t, membersFile), NonMembers: owned(t, `{"user":"d","text":"w2 w5"}`)},
-		`text "w3" is a non-member, and members have all of its texts`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, "w7\nw3")},
+		`user "a" is both a member and a non-member`:                                                        {Members: owned(t, membersFile), NonMembers: owned(t, membersFile)},
+		`user "d" is a non-member, but members have all of its texts, such as "w2 w5"; expected texts that`: {Members: owned(t, membersFile), NonMembers: owned(t, `{"user":"d","text":"w2 w5"}`)},
+		`text "w3" is a non-member, but members have all of its texts`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, "w7\nw3")},
 		"texts cut at -1 words or bytes: expected 1 to 1000, or 0 for the d":                                {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), Sequence: -1},
-		"the texts of 1 non-members before the others: expected fewer than the 1":                           {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), PrefixUsers: 1},
+		"the texts of 1 non-members as prefix: expected fewer than all 1":                                   {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), PrefixUsers: 1},
 		"101 neighbours of each text: expected 0 to 100":                                                    {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), NeighbourTexts: 101},
 	} {
 		if _, err := opened.Membership(t.Context(), of); err == nil || !strings.Contains(err.Error(), want) {

@@ -114,9 +114,9 @@ func (o *Options) check(vocabulary *text.Vocabulary) error {
 	case o.SkewNormal != 0 && (o.SkewNormal < 100 || o.SkewNormal > 10_000_000):
 		return fmt.Errorf("a skew-normal fit to %d references: expected from 100 to 10000000, or 0 (none)", o.SkewNormal)
 	case o.References == 0 && o.BeamWidth == 0 && o.SkewNormal == 0:
-		return fmt.Errorf("neither references nor a beam width nor a skew-normal fit: there is nothing to do")
+		return fmt.Errorf("no references, beam width or skew-normal fit: there is nothing to measure")
 	case vocabulary.Level() != text.ByteLevel && o.Alphabet != "":
-		return fmt.Errorf("alphabet %q: the model reads words, and canaries are ranked among those of its vocabulary; leave it out, or list words as symbols", o.Alphabet)
+		return fmt.Errorf("alphabet %q: the model reads words, so canaries are ranked among words of its vocabulary; remove the alphabet, or list words as symbols", o.Alphabet)
 	case o.Prefix < 0:
 		return fmt.Errorf("prefix of %d words: expected at least 1, or none for the default", o.Prefix)
 	case vocabulary.Level() == text.WordLevel:
@@ -129,7 +129,7 @@ func (o *Options) check(vocabulary *text.Vocabulary) error {
 func (o *Options) checkWords() error {
 	for _, word := range strings.Fields(o.Symbols) {
 		if read := text.Tokenize(word); len(read) != 1 || read[0] != word {
-			return fmt.Errorf("symbol %q is read as the words %q; expected single words as texts are read, with spaces between", word, read)
+			return fmt.Errorf("symbol %q is read as the words %q; expected single words, separated by spaces", word, read)
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ type Canary struct {
 	Line  int      `json:"line"`
 	Text  string   `json:"text"`
 	Words []string `json:"words"`
-	// Control reports that the training data did not hold it; Memorized of the report does not count it.
+	// Control reports that the training data did not contain it; Memorized of the report does not count it.
 	Control bool `json:"control,omitempty"`
 	Ranked
 	Extracted
@@ -232,10 +232,10 @@ func OpenModel(file io.Reader) (*Model, error) {
 		return nil, err
 	}
 	if language.Config().Separator != 0 {
-		return nil, errors.New("the model is an encoder-decoder, which predicts targets of pairs; expected a language model; pairs are measured by the experiment that trains on them")
+		return nil, errors.New("the model is an encoder-decoder, which predicts targets of pairs; expected a language model (the experiment that trains on pairs measures them)")
 	}
 	if want := language.Config().Vocabulary; len(words) != want {
-		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
+		return nil, fmt.Errorf("the model predicts %d tokens, but its vocabulary has %d: the file is damaged, or combined from two models", want, len(words))
 	}
 	vocabulary := text.NewVocabulary(words)
 	read := newLexicon(vocabulary)
@@ -302,7 +302,7 @@ func (m *Model) Run(ctx context.Context, list []Line, o Options) (*Report, error
 func (m *Model) checkRoom(list []Line, encoded []canary) error {
 	for _, c := range encoded {
 		if n := len(c.tokens); m.context != 0 && n > m.context {
-			return list[c.place].fail("a canary of %d tokens; the model reads at most %d (its context); expected a shorter one", n, m.context)
+			return list[c.place].fail("a canary of %d tokens; expected at most %d, the model's context", n, m.context)
 		}
 	}
 	return nil

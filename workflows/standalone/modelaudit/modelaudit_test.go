@@ -173,12 +173,12 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		list string
 		modelaudit.Options
 	}{
-		`line 1: "1", its byte 5, has no place in the alphabet lower and the format ""`:                                                                {"Pin 12-3", modelaudit.Options{Prefix: 4}},
-		`line 1: "2", its byte 2, has no place in the alphabet lower and the format "", within which canaries are ranked; choose digits or printable,`: {"123", modelaudit.Options{}},
-		`line 1: "123" has only the random symbols of a canary; expected the whole canary in the format "Pin ##-#": "Pin 12-3"`:                        {"123", modelaudit.Options{Alphabet: canaries.Digits, Format: "Pin ##-#"}},
-		`line 2: "x", its byte 7`:         {"Pin 12-3\nPin 12x3", modelaudit.Options{Prefix: 4, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		`line 1: "1", byte 5, does not match the alphabet lower and the format ""`:                                                   {"Pin 12-3", modelaudit.Options{Prefix: 4}},
+		`line 1: "2", byte 2, does not match the alphabet lower and the format "" of the references; choose digits or printable,`:    {"123", modelaudit.Options{}},
+		`line 1: "123" contains only the random symbols of a canary; expected the whole canary in the format "Pin ##-#": "Pin 12-3"`: {"123", modelaudit.Options{Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		`line 2: "x", byte 7`:             {"Pin 12-3\nPin 12x3", modelaudit.Options{Prefix: 4, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`for canaries of 3 bytes`:         {"Pin", modelaudit.Options{Prefix: 1, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
-		`"<0x09>", its byte 5`:            {"Pin \t12", modelaudit.Options{Prefix: 4, Alphabet: canaries.Printable}},
+		`"<0x09>", byte 5`:                {"Pin \t12", modelaudit.Options{Prefix: 4, Alphabet: canaries.Printable}},
 		`alphabet "hex": expected one of`: {"Pin 12", modelaudit.Options{Prefix: 4, Alphabet: "hex"}},
 	} {
 		c.References = 100
@@ -191,13 +191,13 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 	first := read(t, list)[0].Text
 	one, rest, _ := strings.Cut(first, " ")
 	for want, o := range map[string]modelaudit.Options{
-		"the model reads words":                                                             {Alphabet: canaries.Lower},
-		"have words that the vocabulary of 60 lacks: tofu, zebra":                           {Format: "zebra # tofu"},
-		`symbol "red-hot" is read as the words ["red" "-" "hot"]`:                           {Symbols: "w1 red-hot"},
-		"line 3: format \"# #\" for canaries of 4 words; expected as many":                  {Format: "# #"},
-		`line 3: one symbol, "` + one + `"; expected at least two`:                          {Symbols: one},
-		"line 3: a canary of 4 words; expected more than the prefix of 5":                   {Format: strings.Join([]string{one, one, one, one, one, "#"}, " ")},
-		`line 3: "` + strings.Fields(rest)[0] + `", its word 2, has no place in the format`: {Format: one + " " + one + " # #", Prefix: 1},
+		"the model reads words":                                                        {Alphabet: canaries.Lower},
+		"have words that the vocabulary of 60 lacks: tofu, zebra":                      {Format: "zebra # tofu"},
+		`symbol "red-hot" is read as the words ["red" "-" "hot"]`:                      {Symbols: "w1 red-hot"},
+		"line 3: format \"# #\" for canaries of 4 words; expected as many":             {Format: "# #"},
+		`line 3: one symbol, "` + one + `"; expected at least two`:                     {Symbols: one},
+		"line 3: a canary of 4 words; expected more than the prefix of 5":              {Format: strings.Join([]string{one, one, one, one, one, "#"}, " ")},
+		`line 3: "` + strings.Fields(rest)[0] + `", word 2, does not match the format`: {Format: one + " " + one + " # #", Prefix: 1},
 	} {
 		o.References = 9
 		if _, err := model.Run(t.Context(), read(t, list), o); err == nil || !strings.Contains(err.Error(), want) {
@@ -247,7 +247,7 @@ func TestMistakesAreToldAllAtOnceAndInPlace(t *testing.T) {
 	list := two + "\n# note\n" + two + " zebra\n" + three + "\n" + three + "\n" + long + "\n"
 	_, err = model.Run(t.Context(), read(t, list), good)
 	const want = `list.txt, line 1: a canary of 2 words; expected more than the prefix of 2, and at most 1000
-list.txt, line 3: "zebra" is not in the model's vocabulary; canaries consist of words that the model knows
+list.txt, line 3: "zebra" is not in the model's vocabulary; expected words of the vocabulary
 list.txt, line 5: the same canary as in line 4
 list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, and at most 1000`
 	if err == nil || err.Error() != want {
@@ -270,7 +270,7 @@ list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, an
 	if _, err := modelaudit.ReadCanaries("canaries.jsonl", strings.NewReader(exported)); err == nil || !strings.Contains(err.Error(), "which needs the scores of its lines (--scores FILE)") {
 		t.Errorf("an export read as a list: %v", err)
 	}
-	if _, err := modelaudit.ReadCanaries("list.txt", strings.NewReader("# nothing\n")); err == nil || !strings.Contains(err.Error(), "list.txt: there is no canary in it") {
+	if _, err := modelaudit.ReadCanaries("list.txt", strings.NewReader("# nothing\n")); err == nil || !strings.Contains(err.Error(), "list.txt: the file has no canaries") {
 		t.Errorf("an empty list: %v", err)
 	}
 }
@@ -289,7 +289,7 @@ func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 	checkpoint := must.Get(checkpoints.Decode(file))(t)
 	for want, metadata := range map[string]map[string]string{
 		"no vocabulary in its metadata":                 nil,
-		"predicts 64 tokens, and its vocabulary has 5:": {"vocabulary": `["a","b","c","d","e"]`},
+		"predicts 64 tokens, but its vocabulary has 5:": {"vocabulary": `["a","b","c","d","e"]`},
 		"has 1 tokens; expected more than the 4":        {"vocabulary": `["a"]`},
 		`metadata field "vocabulary"`:                   {"vocabulary": `a b c`},
 	} {

@@ -111,8 +111,8 @@ func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, ba
 		costs[i] = -costs[i]
 	}
 	if total := score.Total(costs); total > score.MaxTotal {
-		return 0, fmt.Errorf("after one text the model gives %d tokens probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
-			"logits, logarithms to base 10 and means over tokens do not, and audits by them say nothing", len(costs), total)
+		return 0, fmt.Errorf("after one text the model gives %d tokens probabilities that add up to %.4g; expected at most 1: "+
+			"an audit needs natural logarithms of probabilities, not logits, logarithms to base 10 or means over tokens", len(costs), total)
 	}
 	return len(costs), nil
 }
@@ -124,7 +124,7 @@ func (a *remote) encode(list []Line) ([]canary, error) {
 		return nil, err
 	}
 	if a.vocabulary.listed && (o.Format != "" || o.Symbols != "") {
-		return nil, fmt.Errorf("format %q and symbols %q with a list of tokens, whose canaries are lists of ids: expected neither, or --vocabulary of a model that coalmine export has written", o.Format, o.Symbols)
+		return nil, fmt.Errorf("format %q and symbols %q with a list of tokens, whose canaries are lists of ids: expected neither, or --vocabulary with a model written by coalmine export", o.Format, o.Symbols)
 	}
 	if err := o.complete(a.vocabulary.tokens); err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (g *remoteGroup) compare(ctx context.Context) error {
 	}
 	together = slices.Concat(g.ownCosts(), together)
 	if len(together) > 1 && slices.Min(together) == slices.Max(together) {
-		return fmt.Errorf("the model scores all of %d sequences alike, with a log-perplexity of %g nats: ranks among equals say nothing. Expected scores that tell texts apart; a constant often stands for an error", len(together), together[0])
+		return fmt.Errorf("the model gives all %d sequences the log-perplexity %g nats, so ranks are meaningless; expected scores that differ between texts (a constant score often indicates an error)", len(together), together[0])
 	}
 	singly, err := g.score(ctx, slices.Concat(sequencesOf(g.canaries, o.Prefix), after(prefix, rows)), 1)
 	if err != nil {
@@ -328,7 +328,7 @@ func (v *Vocabulary) begins() (found []Token) {
 }
 
 // errBeam is the error for a beam search on a served model.
-var errBeam = errors.New("beam search needs the probability of every token that may come next, which an endpoint of completions does not tell: leave it out, with a beam width of 0")
+var errBeam = errors.New("beam search needs the probabilities of all next tokens, which an endpoint of completions does not report: set the beam width to 0")
 
 // Run audits a served model: every canary is ranked among references that are scored one after another.
 // The error lists every canary that does not fit the vocabulary or the prefix.

@@ -21,7 +21,7 @@ import (
 	"coalmine/workflows/data/sources"
 )
 
-// Data is a source and the way in which it is read.
+// Data is a source with the settings of its reading.
 type Data struct {
 	// Origin is the origin in the experiment file; SkipFaults is set if a record is faulty.
 	source.Origin
@@ -132,7 +132,7 @@ func (d *Data) text(ctx context.Context) (string, error) {
 	case texts == 0 && best.fault != nil:
 		return "", best.fault
 	}
-	return "", &source.Error{File: d.source.Name, Err: fmt.Errorf("no column has more than %d words a text: %s; name the column of texts by --column text=NAME", wordsOfText, strings.Join(most, ", "))}
+	return "", &source.Error{File: d.source.Name, Err: fmt.Errorf("no column has more than %d words per text on average: %s; name the column of texts with --column text=NAME", wordsOfText, strings.Join(most, ", "))}
 }
 
 // sample describes the first texts of a column: their number, and the mean number of words. fault is the

@@ -25,7 +25,7 @@ type Options struct {
 	Code string
 	// Epochs of the training.
 	Epochs int
-	// Time says how long that takes; empty if nobody knows.
+	// Time is the duration of the training as text; empty if unknown.
 	Time string
 }
 
@@ -149,7 +149,7 @@ func (p *Proposal) chooseLengths(ctx context.Context) error {
 	}
 	src := facts[0].Source
 	if p.data.SkipFaults = src.Skipped != nil; p.data.SkipFaults && src.Skipped.Records > src.Examples {
-		return &source.Error{File: p.data.source.Name, Err: fmt.Errorf("%d of %s are at fault, the first in %s", src.Skipped.Records, readable.Count(src.Skipped.Records+src.Examples, "record"), src.Skipped.First[0])}
+		return &source.Error{File: p.data.source.Name, Err: fmt.Errorf("%d of %s are faulty, the first in %s", src.Skipped.Records, readable.Count(src.Skipped.Records+src.Examples, "record"), src.Skipped.First[0])}
 	}
 	if p.perMille > 0 {
 		p.perMille = min(p.perMille, max(1, 1000*maxTested/max(1, src.Examples)))
@@ -251,24 +251,24 @@ func (p *Proposal) chooseCanaries() error {
 	}
 	trained := p.facts.Balance.Balanced
 	if p.Federated && p.facts.Source.Users == 1 {
-		return fault("all texts are of one user, and federated training averages over users; expected at least 2: --column user=NAME names another column, --algorithm sgd trains centrally")
+		return fault("all texts belong to one user, but federated training needs at least 2: --column user=NAME names another column, --algorithm sgd trains centrally")
 	}
 	if p.Federated && trained.Users < 2 {
-		return fault("the texts make %s; expected at least 2 for federated training: give more text, or --algorithm sgd", readable.Count(trained.Users, "user"))
+		return fault("the texts give %s; expected at least 2 for federated training: add more text, or use --algorithm sgd", readable.Count(trained.Users, "user"))
 	}
 	if p.vocabulary < minWords {
-		return fault("the texts have %s; expected at least %d, since each canary begins with a word of its own", readable.Count(p.facts.Parts.DistinctWords, "different word"), minWords)
+		return fault("the texts have %s; expected at least %d, because each canary begins with a different word", readable.Count(p.facts.Parts.DistinctWords, "different word"), minWords)
 	}
 	for _, set := range canarySets {
 		if p.canaries = set; p.Share() <= room && len(set.insertions)*set.each+heldBack <= p.vocabulary {
 			return nil
 		}
 	}
-	return fault("%s to train on, %d tokens: one canary would be %s of them; expected more text, so that canaries are less than %g%%",
+	return fault("%s to train on, %d tokens: one canary would be %s of them; expected more text, so that canaries stay below %g%%",
 		readable.Count(trained.Examples, "text"), p.tokens(), readable.Share(p.Share()), 100*audits.MaxReplaced)
 }
 
-// Summary describes in a line how the data are read.
+// Summary describes the reading of the data in one line.
 func (p *Proposal) Summary() string {
 	source, columns := &p.facts.Source, p.data.Columns
 	users := readable.Count(source.Users, "user")

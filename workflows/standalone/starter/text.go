@@ -81,7 +81,7 @@ func (p *Proposal) writeData(w *writer) {
 		w.line("  columns: "+text, comment)
 	}
 	if d.SkipFaults {
-		w.explained("  on_error: skip", "%d records are at fault; coalmine data inspect shows the first", source.Skipped.Records)
+		w.explained("  on_error: skip", "%d records are faulty; coalmine data inspect shows the first", source.Skipped.Records)
 	}
 	if d.Split != "" {
 		w.line("  split: "+scalar(d.Split), "")
@@ -90,9 +90,9 @@ func (p *Proposal) writeData(w *writer) {
 	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, readable.Share(p.unknown))
 	p.writeUsers(w)
 	if p.Percent < 100 {
-		comment := "of the training part: more does not fit into the time"
+		comment := "of the training part, to keep the run short"
 		if p.Time == "" {
-			comment = "of the training part; coalmine plan measures the time of more"
+			comment = "of the training part; coalmine plan estimates the time of a larger share"
 		}
 		w.line(fmt.Sprintf("  share: %d%%", p.Percent), comment)
 	}
@@ -106,7 +106,7 @@ func (p *Proposal) writeData(w *writer) {
 func (p *Proposal) writeUsers(w *writer) {
 	users := readable.Count(p.facts.Balance.Balanced.Users, "user")
 	if p.words > 0 {
-		w.explained(fmt.Sprintf("  users: {words: %d}", p.words), "few users have all the text: it is cut into %s of equal size", users)
+		w.explained(fmt.Sprintf("  users: {words: %d}", p.words), "the data has few users: their text is cut into %s of equal size", users)
 		return
 	}
 	w.explained("  users: {words: 0}", "%s, as they are, in the training part", users)
@@ -141,7 +141,7 @@ func (p *Proposal) writeCanaries(w *writer) {
 		canaryWords, readable.Count(p.canaries.copies(), "copy"), readable.Count(p.canaries.each*len(p.canaries.insertions), "canary"), readable.Share(examples), p.facts.Balance.Balanced.Examples, readable.Share(tokens), p.tokens()), "")
 	w.line("  insertions: ["+strings.Trim(strings.ReplaceAll(fmt.Sprint(p.canaries.insertions), " ", ", "), "[]")+"]", "copies of a canary in the training data")
 	w.line(fmt.Sprintf("  per_configuration: %d", p.canaries.each), "canaries for each number of copies")
-	w.line(fmt.Sprintf("  held_back: %d", heldBack), "controls, drawn alike and inserted nowhere")
+	w.line(fmt.Sprintf("  held_back: %d", heldBack), "controls: drawn like the others, but never inserted")
 }
 
 func (p *Proposal) writeTraining(w *writer) {
@@ -179,20 +179,20 @@ func (p *Proposal) duration() string {
 }
 
 func (p *Proposal) writeProgram(w *writer, embedding, units int) {
-	w.explained("model: {kind: external}", "that of %s/model.py", cmp.Or(p.Code, "."))
-	w.line("training:", "python3 is the first in PATH, also for scorer.py; to choose another: PATH=~/torch/bin:$PATH coalmine run FILE")
+	w.explained("model: {kind: external}", "the model of %s/model.py", cmp.Or(p.Code, "."))
+	w.line("training:", "runs the first python3 in PATH, also for scorer.py; to choose another: PATH=~/torch/bin:$PATH coalmine run FILE")
 	if p.Federated {
-		w.line("  client_command: python3 client.py", "trains one user; cohorts, averaging and clipping are Coalmine's")
+		w.line("  client_command: python3 client.py", "trains one user; Coalmine draws cohorts, averages and clips")
 		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), p.duration())
 		w.line(fmt.Sprintf("  cohort: %d", p.cohort()), "users in a round")
 		w.line(fmt.Sprintf("  chunks: %d", min(2, p.cohort())), "tasks of a round")
-		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, batch: %d, learning_rate: 2, gradient_clip: 0.5}", embedding, units, p.batch()), "what client.py gets as self.config")
+		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, batch: %d, learning_rate: 2, gradient_clip: 0.5}", embedding, units, p.batch()), "self.config of client.py")
 	} else {
 		w.line("  command: python3 trainer.py", "trains, and names scorer.py for the audits")
 		w.line(fmt.Sprintf("  rounds: %d", p.Epochs), strings.TrimSuffix("epochs of trainer.py; "+p.duration(), "; "))
-		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, learning_rate: 0.003}", embedding, units), "what trainer.py gets as job.job")
+		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, learning_rate: 0.003}", embedding, units), "job.job of trainer.py")
 	}
-	w.line("  code: "+scalar(p.Code), "a copy of it is where the program starts")
+	w.line("  code: "+scalar(p.Code), "the program starts in a copy of this directory")
 	w.line("  code_roles: {training: [trainer.py], scorer: [scorer.py], client: [client.py]}", "")
 }
 
@@ -216,6 +216,6 @@ func (p *Proposal) writeGrid(w *writer) {
 		w.line("  axes:", "without privacy and with it; plan prints epsilon")
 		w.line("    training:", "")
 		w.line("      - {client: {gradient_clip: 0.5}}", "")
-		w.line(fmt.Sprintf("      - {cohort: %d, client: {learning_rate: 16}, privacy: {clip: 0.25, noise_multiplier: 0.8, delta: %s}}", p.privateCohort(), p.delta()), "noise calls for a larger cohort")
+		w.line(fmt.Sprintf("      - {cohort: %d, client: {learning_rate: 16}, privacy: {clip: 0.25, noise_multiplier: 0.8, delta: %s}}", p.privateCohort(), p.delta()), "noise needs a larger cohort")
 	}
 }

@@ -55,7 +55,7 @@ func Command(tb testing.TB, model []byte) childprocess.Command {
 	return childprocess.Command{Args: []string{os.Args[0], serve, path}}
 }
 
-// Untrained is a file of coalmine export: a small model of words with untrained weights.
+// Untrained returns a file of coalmine export: a small model of words with untrained weights.
 func Untrained(tb testing.TB, cell models.Kind, words []string) []byte {
 	tb.Helper()
 	words = append(text.Specials(), words...)
@@ -235,7 +235,7 @@ func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err err
 		return nil, false, err
 	}
 	if n := len(context) + len(continuation); n > longestInput {
-		return nil, false, fmt.Errorf("%d tokens; the model takes at most %d", n, longestInput)
+		return nil, false, fmt.Errorf("%d tokens; the model reads at most %d", n, longestInput)
 	}
 	states, row, err := s.after(context)
 	greedy = true
