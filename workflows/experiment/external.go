@@ -149,7 +149,7 @@ func (c *checker) engine() {
 		c.digest("training.pytorch.code_sha256", p.CodeSHA256, "")
 	}
 	if c.Audit.Controlled() == privacy.ClipPerBatch {
-		c.fail([]string{engine, "audit.controls"}, "takes the steps of clients by a program, and the control %s clips these; remove one of them", privacy.ClipPerBatch)
+		c.fail([]string{engine, "audit.control"}, "takes the steps of clients by a program, and the control %s clips these; remove one of them", privacy.ClipPerBatch)
 	}
 }
 
