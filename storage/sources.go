@@ -73,8 +73,8 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 	r.hash.Write(p[:n])
 	if err == io.EOF {
 		if got := Digest(r.hash.Sum(nil)); got != r.want {
-			return n, fmt.Errorf("source %s: %w: its content has digest %s; delete it and import it again",
-				r.want.Short(), ErrCorrupt, got.Short())
+			return n, fmt.Errorf("source %s: %w: its content has digest %s; delete the object %s from the store and submit the experiment again, which uploads it",
+				r.want.Short(), ErrCorrupt, got.Short(), sourceName(r.want))
 		}
 	}
 	return n, err

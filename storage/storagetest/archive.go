@@ -164,6 +164,9 @@ func archiveSources(t *testing.T, d Driver) {
 	put(t, s, "sources/"+key.String(), []byte(text[:len(text)-1]+"!"))
 	_, err = readSource(t, a, key)
 	wantError(t, "reading a damaged source", err, storage.ErrCorrupt)
+	if !strings.Contains(err.Error(), "delete the object sources/"+key.String()) {
+		t.Errorf("reading a damaged source: %v, which does not name the object to delete", err)
+	}
 	_, err = a.OpenSource(t.Context(), storage.DigestOf(nil))
 	wantError(t, "opening a source that is not imported", err, storage.ErrNotFound)
 	if !strings.Contains(err.Error(), "submit the run again") {
