@@ -116,8 +116,8 @@ func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) 
 // otherwise nil.
 func (s *Service) resume(ctx context.Context, id string, spec Spec, by string) (*Run, error) {
 	run, err := s.Get(ctx, id)
-	if errors.Is(err, storage.ErrNotFound) { // its removal was interrupted
-		return nil, nil
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil, nil // its removal was interrupted, or its record is damaged for good
 	}
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
 			return spec, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("record of run %s in %s: %w: %w; its results are stored separately: submit the experiment again, and remove this record by its full id: coalmine rm %s",
+	return Spec{}, fmt.Errorf("record of run %s in %s: %w: %w; its results are stored separately: submit the experiment again, which makes another run, and remove this record by its full id: coalmine rm %s",
 		id, s.archive, storage.ErrCorrupt, damage, id)
 }
 
