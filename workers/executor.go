@@ -49,7 +49,7 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	e.metrics.busy.Inc()
 	ctx, cancel := a.limit(ctx)
 	defer cancel()
-	out := a.runWithinMemory(ctx)
+	out := e.attempt(ctx, a)
 	e.metrics.busy.Dec()
 	out.Seconds = time.Since(a.started).Seconds()
 	out.Tokens = e.progress.end(m.ID).Tokens
@@ -60,6 +60,14 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	a.endSpan(&out)
 	out.Format, _ = attempts.FormatOf(m.Payload) // decoding it succeeded
 	return e.encode(out)
+}
+
+// attempt runs an attempt, or hands it back if the store is still unavailable.
+func (e *executor) attempt(ctx context.Context, a *attempt) attempts.Outcome {
+	if err := e.away.lasts(ctx, e.source.archive); err != nil {
+		return a.ended(attempts.StoreAway, err)
+	}
+	return a.runWithinMemory(ctx)
 }
 
 // handBackUnreadable answers a message that a later build sent, that is not an attempt, or whose
@@ -119,6 +127,32 @@ func (c *storeCheck) check(ctx context.Context, leader attempts.Leader) error {
 type storeAbsence struct {
 	mu    sync.Mutex
 	since time.Time // zero while the store answers
+}
+
+// probeTime limits the request that looks whether an absence is over: the driver would retry for most of a
+// minute, while workers that reach the store wait for the task.
+const probeTime = 5 * time.Second
+
+// lasts returns an error if there is an absence and one more request to the store fails.
+func (x *storeAbsence) lasts(ctx context.Context, archive *storage.Archive) error {
+	x.mu.Lock()
+	since := x.since
+	x.mu.Unlock()
+	if since.IsZero() {
+		return nil
+	}
+	probing, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	_, err := archive.HasSource(probing, storage.Digest{})
+	switch {
+	case ctx.Err() != nil || err == nil:
+		return nil
+	case probing.Err() != nil:
+		return fmt.Errorf("%w since %s: no answer from %s within %v", storage.ErrAway, since.UTC().Format(time.RFC3339), archive, probeTime)
+	case storage.IsTrouble(err):
+		return err
+	}
+	return nil
 }
 
 // note records the end of an attempt.

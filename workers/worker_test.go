@@ -506,6 +506,25 @@ func TestAStoreInTroubleCostsNoTry(t *testing.T) {
 	}
 }
 
+// A worker that is cut off from its store asks it one question an attempt, so that others get the tasks soon.
+func TestAWorkerWithoutItsStoreHandsTasksBackUntried(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.start(l.worker(hashKind))
+	spec := mustSpec(t, hashKind, "a")
+	l.store.Add(&fault.Rule{Err: storage.ErrAway})
+	l.do(spec, 1, attempts.StoreAway)
+	l.store.Clear()
+	reads, questions := &fault.Rule{Op: fault.Get, Err: storage.ErrAway}, &fault.Rule{Op: fault.Head, Err: storage.ErrAway}
+	l.store.Add(reads, questions)
+	l.do(spec, 2, attempts.StoreAway)
+	if reads.Fired() != 0 || questions.Fired() != 1 {
+		t.Errorf("%d reads and %d questions; want one question", reads.Fired(), questions.Fired())
+	}
+	l.store.Clear()
+	l.do(spec, 3, attempts.Done)
+}
+
 // waitKind tells that it has begun and waits until it is stopped.
 func waitKind() (tasks.Kind, chan struct{}) {
 	begun := make(chan struct{}, 10)
