@@ -133,20 +133,22 @@ func (r Rates) Shift(confidence float64) float64 {
 	return max(0, normalQuantile(right)-normalQuantile(wrong))
 }
 
+// Refutes reports whether the rates refute a curve at a significance level.
+func (r Rates) Refutes(curve Curve, level float64) bool {
+	right, wrong := r.ends(level)
+	return wrong < curve(right)
+}
+
 // MinNoise is the function [MinNoise] for rates instead of guesses.
 func (r Rates) MinNoise(recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
 	if r.Of < 1 || r.Others < 1 || r.Right > r.Of || r.Wrong > r.Others || min(r.Right, r.Wrong) < 0 {
 		return NoiseBound{}, fmt.Errorf("many-run audit that recognizes %d of %d trainings and takes %d of %d for such: expected counts up to numbers of trainings, at least 1", r.Right, r.Of, r.Wrong, r.Others)
 	}
-	refutes := func(curve Curve, level float64) bool {
-		right, wrong := r.ends(level)
-		return wrong < curve(right)
-	}
 	one := []Outcome{{Units: 1, Guesses: 1, Correct: 1}} // only the rates decide
 	return minNoise(one, recipe, confidence, analysis{
-		func(_ Outcome, curve Curve, level float64) bool { return refutes(curve, level) },
+		func(_ Outcome, curve Curve, level float64) bool { return r.Refutes(curve, level) },
 		func(_ Outcome, curve Curve) float64 {
-			return minLevel(func(level float64) bool { return refutes(curve, level) })
+			return minLevel(func(level float64) bool { return r.Refutes(curve, level) })
 		},
 	})
 }

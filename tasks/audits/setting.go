@@ -263,6 +263,16 @@ func CheckTestData(s *Setting, d *Data, fail Fail, remedy string) {
 	fail.If(d.TestExamples == 0, []string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or %s", s.TestFraction, d.Source, remedy)
 }
 
+// Claim returns the recipe of the training on its data.
+func (s *Setting) Claim(d *Data) privacy.Recipe {
+	recipe := s.Training.Recipe
+	recipe.Population, recipe.LossDistribution = d.Users, false
+	if s.Training.Central {
+		recipe.Population = d.Examples
+	}
+	return recipe
+}
+
 // DefaultDelta is the delta of an audit of epsilon if the training adds no noise.
 const DefaultDelta = 1e-5
 

@@ -124,6 +124,42 @@ func asOneRun(fail audits.Fail) audits.Fail {
 	}
 }
 
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
+	o, recipe := f.ManyRuns, s.Claim(d)
+	if recipe.NoiseMultiplier == 0 {
+		return nil
+	}
+	proved, err := privacy.Account(recipe)
+	half := o.Runs / 2
+	rates := lists.Make(half-1, func(i int) empirical.Rates { return empirical.Rates{Right: i + 1, Of: i + 1, Others: half - i - 1} })
+	largest := o.largest(o.Confidence.Float64())
+	if err != nil || largest == 0 || !powerless(recipe, proved.EpsilonProved, o.Confidence.Float64(), rates...) {
+		return nil // fewer trainings have no power at all, which power says
+	}
+	return []string{fmt.Sprintf("audit.many_runs is powerless against the proved epsilon of %s (%s): were all coins of the %d trainings that prove told, the bound would be at most %s, and the trade-off curve not refuted; use more runs",
+		proved.EpsilonProved, d.Label, half, privacy.Epsilon(largest))}
+}
+
+// powerless reports whether rates contradict neither the proved epsilon of a claim nor its trade-off curve.
+func powerless(claim privacy.Recipe, proved privacy.Epsilon, confidence float64, rates ...empirical.Rates) bool {
+	if math.IsInf(float64(proved), 1) || slices.ContainsFunc(rates, func(r empirical.Rates) bool { return r.Epsilon(claim.Delta, confidence) > float64(proved) }) {
+		return false
+	}
+	claim.ClipQuantile = nil // the noise multiplier is the total
+	t, err := privacy.NewTradeOff([]privacy.Recipe{claim})
+	curve := func(power float64) float64 { return t.At(1 - power) }
+	return err == nil && !slices.ContainsFunc(rates, func(r empirical.Rates) bool { return r.Refutes(curve, 1-confidence) })
+}
+
+// claimOf returns the recipe of a report on noise that is independent between rounds.
+func claimOf(r *privacy.Report) privacy.Recipe {
+	return privacy.Recipe{
+		Population: r.Population, Cohort: r.Cohort, Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Delta: r.Delta,
+		Sampling: r.Sampling, Conversion: r.Conversion, Unit: r.Unit, Separation: r.Separation, Participations: r.Participations,
+	}
+}
+
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	o, s := f.ManyRuns, b.Setting()
 	one := o.oneRun()
@@ -198,8 +234,12 @@ func (v *Outcome) Note(c *audits.Cell) string {
 	note := fmt.Sprintf("many-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): of %d trainings that prove, %d of %d %s the canary "+
 		"are recognized, and %d of %d others are mistaken for such; perfect recognition would certify %s", privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence,
 		v.Neighbouring, v.Unit, v.Score, v.Rates.Of+v.Rates.Others, v.Rates.Right, v.Rates.Of, kind, v.Rates.Wrong, v.Rates.Others, privacy.Epsilon(v.EpsilonLargest))
-	if proved := c.Privacy; proved != nil && v.EpsilonLower > float64(proved.EpsilonProved) {
+	switch proved := c.Privacy; {
+	case proved == nil:
+	case v.EpsilonLower > float64(proved.EpsilonProved):
 		note += onerun.AboveProved(proved)
+	case v.TradeOff != nil && !v.TradeOff.Refuted && proved.Mechanism == "" && powerless(claimOf(proved), proved.EpsilonProved, v.Confidence, v.Rates.Perfect(), v.TradeOff.Rates.Perfect()):
+		note += fmt.Sprintf("; POWERLESS against epsilon_proved %s: perfect recognition would contradict it neither by this bound nor by the trade-off curve; use more runs", proved.EpsilonProved)
 	}
 	return note + v.TradeOff.note()
 }

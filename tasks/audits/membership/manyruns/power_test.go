@@ -3,6 +3,7 @@ package manyruns
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"coalmine/internal/must"
@@ -67,6 +68,35 @@ func TestTooFewTrainingsProveNothing(t *testing.T) {
 			if (statement.None != "") != none || !none && most < 0.5 {
 				t.Errorf("%d trainings: %q; power %g for the largest leak", runs, statement.None, most)
 			}
+		}
+	}
+}
+
+// 15 trainings that prove cannot tell the curve of two normal distributions two deviations apart, by the claim for z =
+// 0.5, from a steeper one: with 7 of 7 and 0 of 8 the shift is 0.6. 100 tell it, and 15 that for z = 4.
+func TestTooFewTrainingsToContradictTheClaimAreToldSo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		runs      int
+		z         float64
+		powerless bool
+	}{{30, 0.5, true}, {200, 0.5, false}, {30, 4, false}, {20, 0.5, false}, {30, 0, false}} {
+		s := setting(t, c.runs)
+		s.Training.Recipe = privacy.Recipe{
+			Population: 100, Cohort: 100, Rounds: 1, NoiseMultiplier: c.z, Delta: 1e-5, Sampling: privacy.Separated, Separation: 1, Participations: 1,
+		}
+		warnings := strings.Join(s.Audits[0].(audits.Warner).Warnings(s, &audits.Data{Users: 100, Label: "x"}), "\n")
+		if strings.Contains(warnings, "audit.many_runs is powerless against the proved epsilon of") != c.powerless {
+			t.Errorf("%+v: warnings %q", c, warnings)
+		}
+		if c.z == 0 || c.runs == 20 {
+			continue
+		}
+		rates := empirical.Rates{Right: c.runs / 8, Of: c.runs / 4, Wrong: c.runs / 9, Others: (c.runs/2 + 1) / 2}
+		v := &Outcome{Rates: rates, Delta: 1e-5, Confidence: 0.95, TradeOff: &TradeOff{Rates: rates}}
+		note := v.Note(&audits.Cell{Privacy: must.Get(privacy.Account(s.Training.Recipe))(t)})
+		if strings.Contains(note, "POWERLESS against epsilon_proved") != c.powerless {
+			t.Errorf("%+v: note %q", c, note)
 		}
 	}
 }

@@ -259,18 +259,13 @@ func intervals(s *audits.Setting) int {
 // partOf is the noise multiplier with the epsilon of a limit, divided by the claimed one: a million for 0,
 // and 0 if the data are unknown or no noise has it.
 func partOf(s *audits.Setting, epsilon float64) float64 {
-	recipe := s.Training.Recipe
 	switch {
 	case epsilon == 0:
 		return 1e6
 	case s.Data == nil:
 		return 0
-	case s.Training.Central:
-		recipe.Population = s.Data.Examples
-	default:
-		recipe.Population = s.Data.Users
 	}
-	recipe.LossDistribution = false
+	recipe := s.Claim(s.Data)
 	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: recipe.Delta})
 	if err != nil {
 		return 0

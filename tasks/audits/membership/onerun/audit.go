@@ -260,13 +260,9 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 // powerless warns of a bound that cannot contradict the proved epsilon. By the trade-off curve, a bound may be
 // larger, and it is known after the training.
 func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
-	largest, recipe := o.largest(), s.Training.Recipe
+	largest, recipe := o.largest(), s.Claim(d)
 	if o.TradeOff || s.External != nil || recipe.NoiseMultiplier == 0 {
 		return nil
-	}
-	recipe.Population, recipe.LossDistribution = d.Users, false
-	if s.Training.Central {
-		recipe.Population = d.Examples
 	}
 	proved, err := privacy.Account(recipe)
 	if err != nil || math.IsInf(float64(proved.EpsilonProved), 1) || largest >= float64(proved.EpsilonProved) {
