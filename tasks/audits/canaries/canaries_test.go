@@ -116,7 +116,8 @@ func TestEachAuditFindsTheCanaryOfATrainedModel(t *testing.T) {
 // A search that needs more than its limit says so, and keeps its findings.
 func TestASearchThatIsCutSaysSo(t *testing.T) {
 	t.Parallel()
-	report := compiletest.Report(t, memorizedFile, "audit={utility: false, search: {batch: 16, expansions: 40}}", "training.rounds=1")
+	report := compiletest.Report(t, memorizedFile, "audit.search.expansions=40", "training.rounds=1",
+		"audit.random_sampling=null", "audit.enumeration=null", "audit.skew_normal=null", "audit.beam_search=null", "audit.probabilistic_extraction=null")
 	var v search.Outcome
 	compiletest.Outcome(t, &report, "search", &v)
 	if v.CutByExpansions != 5 || !strings.Contains(v.Note(&audits.Cell{Name: "c01"}), "Raise the limit to go on") {
