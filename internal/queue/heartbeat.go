@@ -68,7 +68,7 @@ func (x *silence) note(err error, log *slog.Logger) {
 		x.reported = true
 		text := "the queue does not answer; running tasks go on"
 		if err = Explain(err); errors.Is(err, ErrNoWrites) {
-			text = "the queue takes no writes; running tasks go on"
+			text = "the queue accepts no writes; running tasks go on"
 		}
 		log.Warn(text, "since", x.since.UTC().Format(time.RFC3339), "error", err)
 	}

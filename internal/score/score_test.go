@@ -78,7 +78,7 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 		rule   contracts.Rule
 	}{
 		"it ended with exit status 1, and left 1 of 1 requests unanswered; its last lines on standard error:\n  no module named torch": {"echo no module named torch >&2; exit 1", none},
-		"it ended with exit status 0, and left 1 of 2 requests unanswered; it said nothing":                                            {described + "read line; exit 0", none},
+		"it ended with exit status 0, and left 1 of 2 requests unanswered; it printed nothing":                                         {described + "read line; exit 0", none},
 		`it printed "Loading weights" to standard output; expected answers alone`:                                                      {"echo Loading weights; " + described, OneObjectALine},
 		`which is not a JSON object: unexpected end`:                                                                                   {described + `read line; echo '{"id": 2'; read line`, OneObjectALine},
 		"it ended with signal: killed, and left 1 of 2 requests unanswered; it":                                                        {described + `read line; printf '{"id": 2, "res'; kill -9 $$`, none},
@@ -173,9 +173,9 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		script string
 		grace  time.Duration
 	}{
-		"it ended with exit status 4 (rule 12 of the contract score); its last lines on standard error:\n  bye":      {"read line; echo bye >&2; exit 4", 0},
-		"it did not end within 100ms of the end of its input, and was killed (rule 12 of the contract score)":        {"exec sleep 1000", 100 * time.Millisecond},
-		"it ended and left 1 processes behind, which were killed (rule 12 of the contract score); it said nothing o": {"exec setsid sleep 1000 >/dev/null & cat", 0},
+		"it ended with exit status 4 (rule 12 of the contract score); its last lines on standard error:\n  bye":       {"read line; echo bye >&2; exit 4", 0},
+		"it did not end within 100ms of the end of its input, and was killed (rule 12 of the contract score)":         {"exec sleep 1000", 100 * time.Millisecond},
+		"it ended and left 1 processes behind, which were killed (rule 12 of the contract score); it printed nothing": {"exec setsid sleep 1000 >/dev/null & cat", 0},
 	} {
 		c := must.Get(asking(t, described+o.script, Options{Command: childprocess.Command{Grace: o.grace}}))(t)
 		must.Say(t, c.Close(), want)
