@@ -186,7 +186,7 @@ func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
 	}
 	switch {
 	case prefix >= g.Words:
-		fail(paths, "is %d; expected less than %s, %d, so that a word is left to find", prefix, length, g.Words)
+		fail(paths, "is %d; expected less than %s, %d, which leaves a word to find", prefix, length, g.Words)
 	case g.Cuts(prefix):
 		fail([]string{audit + ".prefix", "canaries.symbols", "canaries.formats"},
 			"is %d, which ends within a random word of canaries.symbols; expected a prefix that ends before or after one, such as %d", prefix, g.DefaultPrefix())
@@ -206,7 +206,7 @@ func CheckSteps(s *Setting, audit string, fail Fail) {
 	}
 	if g := lists.Find(s.Canaries.Groups, func(g *Group) bool { return g.WholeWords() }); g != nil {
 		fail([]string{audit, "canaries.symbols", "canaries.formats"},
-			"goes through the choices of each byte in turn, but canaries.symbols has words of %d characters; remove it, and use audit.random_sampling or audit.skew_normal", g.SymbolBytes)
+			"searches byte by byte, but canaries.symbols has words of %d characters; remove it, and use audit.random_sampling or audit.skew_normal", g.SymbolBytes)
 	}
 }
 

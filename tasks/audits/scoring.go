@@ -273,8 +273,8 @@ func (g *Group) checkPair(audit string, prefix int, fail Fail) {
 	paths := []string{audit + ".prefix", "canaries.format", "canaries.target", "canaries.formats"}
 	switch most := g.DefaultPrefix(); {
 	case g.Echoes() && prefix > most:
-		fail(paths, "is %d; expected at most %d, what stands before the first random symbol of canaries.format: canaries have their secret in both texts, and with another secret the source is another", prefix, most)
+		fail(paths, "is %d; expected at most %d, the length before the first random symbol of canaries.format, because the source has the secret too", prefix, most)
 	case !g.Echoes() && prefix < g.SourceWords():
-		fail(paths, "is %d; expected at least %d, the source and the separator: the target is what is predicted", prefix, g.SourceWords())
+		fail(paths, "is %d; expected at least %d, the length of the source and the separator, because only the target is predicted", prefix, g.SourceWords())
 	}
 }

@@ -232,7 +232,7 @@ func (s Space) CheckTarget() error {
 	case s.Format == "":
 		return fmt.Errorf("target %q without the format of a source; give both", s.Target)
 	case source > 0 && source != target:
-		return fmt.Errorf("format %q has %d random symbols and its target %q has %d; expected as many, which repeat those of the format, or none in the format", s.Format, source, s.Target, target)
+		return fmt.Errorf("format %q has %d random symbols and its target %q has %d; expected an equal number, or none in the format", s.Format, source, s.Target, target)
 	}
 	return nil
 }

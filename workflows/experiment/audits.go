@@ -237,7 +237,7 @@ func (a *Audit) checkAt(rounds int) string {
 		case round > rounds:
 			return fmt.Sprintf("has %s; expected at most the %s of the training (sgd: steps)", share, readable.Count(rounds, "round"))
 		case round <= before.Of(rounds):
-			return fmt.Sprintf("has %s after %s, which are rounds %d and %d; expected each round once, the earliest first", share, before, round, before.Of(rounds))
+			return fmt.Sprintf("has %s after %s, which are rounds %d and %d; expected distinct rounds in ascending order", share, before, round, before.Of(rounds))
 		}
 		before = share
 	}
@@ -253,11 +253,11 @@ func (c *Cell) measuringWarnings() []string {
 	var warnings []string
 	every, task := e.Audit.Every.Of(e.Training.Rounds), e.Training.StepsPerTask
 	if every > 0 && every < task {
-		warnings = append(warnings, fmt.Sprintf("audit.every is %s, but models are measured only between tasks, so after every %d: set training.steps_per_task to %d or a divisor of it", readable.Count(every, "step"), task, every))
+		warnings = append(warnings, fmt.Sprintf("audit.every is %s, but models are measured only between tasks, after every %d: set training.steps_per_task to %d or a divisor of it", readable.Count(every, "step"), task, every))
 	}
 	for _, share := range e.Audit.At {
 		if step := share.Of(e.Training.Rounds); e.Training.endOfTask(step) != step {
-			return append(warnings, fmt.Sprintf("audit.at has step %d, but models are measured only between tasks, so after step %d: set training.steps_per_task to a divisor of %d", step, e.Training.endOfTask(step), step))
+			return append(warnings, fmt.Sprintf("audit.at has step %d, but models are measured only between tasks, here after step %d: set training.steps_per_task to a divisor of %d", step, e.Training.endOfTask(step), step))
 		}
 	}
 	return warnings

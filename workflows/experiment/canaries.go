@@ -175,7 +175,7 @@ func (d *decoder) checkDrawn(e *Experiment, design canaries.Design) {
 	}
 	n := d.present[designPath]
 	if len(overrides) == 0 {
-		d.fail(n.at, designPath, "is %s, and no audit draws canaries of its own; expected audit.one_run or audit.many_runs, or no design", design)
+		d.fail(n.at, designPath, "is %s, but no audit draws canaries by it; add audit.one_run or audit.many_runs, or remove it", design)
 		return
 	}
 	d.fail(n.at, designPath, "is %s, overridden by %s; remove one of them", design, strings.Join(overrides, " and "))
@@ -228,7 +228,7 @@ func (c *Canaries) readOtherwise() bool {
 func (d *decoder) replace(by string, paths ...string) {
 	for _, path := range paths {
 		if d.givenTogether(path, by) {
-			d.fail(d.present[path].at, path, "given together with %s, which stands in place of it; remove one of them (in a grid, null removes the other)", by)
+			d.fail(d.present[path].at, path, "given together with %s, which replaces it; remove one of them (in a grid, null removes the other)", by)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func (c *checker) canaries() {
 	spaces := c.Canaries.Spaces(&c.Data)
 	for i, s := range spaces {
 		if slices.Contains(spaces[:i], s) {
-			c.fail([]string{itemPath("canaries.formats", i)}, "asks for canaries %q, as one before does; for more canaries of one format raise canaries.per_configuration", s)
+			c.fail([]string{itemPath("canaries.formats", i)}, "repeats the format %q; for more canaries of one format raise canaries.per_configuration", s)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func (c *checker) configurations() {
 // required reports a missing list of probabilities.
 func (c *checker) required(path string, given []numbers.Probability) {
 	if f, _ := lookup(path); len(given) == 0 {
-		c.fail([]string{path}, "missing; expected %s, or canaries.insertions in place of both probabilities", f.expected())
+		c.fail([]string{path}, "missing; expected %s, or canaries.insertions instead of both probabilities", f.expected())
 	}
 }
 
@@ -318,7 +318,7 @@ func (c *checker) sequence(f *CanaryFormat, path string) bool {
 	}
 	switch blanks := space.Blanks(); {
 	case blanks == 0:
-		c.fail([]string{format}, `is %s, which has no random symbol; expected a # for each, and quotes around it all, as in "my number is #####"; without quotes, YAML takes what follows a space and # for a comment`, quote(f.Format))
+		c.fail([]string{format}, `is %s, which has no random symbol; expected a # for each, in quotes, as in "my number is #####" (without quotes, YAML reads " #" as the beginning of a comment)`, quote(f.Format))
 	case space.Longest() > longest:
 		text := format
 		if f.Target != "" && space.SourceWords()-1 <= longest {
@@ -338,7 +338,7 @@ func (c *checker) symbols(f *CanaryFormat, path string) bool {
 	if c.Data.Level != text.ByteLevel {
 		for _, word := range f.Symbols {
 			if read := c.Data.wordsOf(word); len(read) != 1 || read[0] != word {
-				c.fail([]string{join(path, "symbols")}, "has %s, which is read as the words %q; expected single words as texts are read, such as %q", quote(word), read, "blue")
+				c.fail([]string{join(path, "symbols")}, "has %s, which is read as the words %q; expected single words, such as %q", quote(word), read, "blue")
 				return false
 			}
 		}
@@ -362,7 +362,7 @@ func (c *checker) room(f *CanaryFormat, path string) {
 	if space.Free() {
 		if size := c.Data.Vocabulary.Size; drawn > size {
 			c.fail([]string{path, "data.vocabulary.size"},
-				"ask for %d canaries, each with a first word of its own, from a vocabulary of %d words; use fewer canaries or a larger vocabulary", drawn, size)
+				"request %d canaries with distinct first words from a vocabulary of %d words; use fewer canaries or a larger vocabulary", drawn, size)
 		}
 		return
 	}
@@ -372,7 +372,7 @@ func (c *checker) room(f *CanaryFormat, path string) {
 	}
 	if room := space.Sequences(c.Data.OrdinaryTokens(), 0); float64(2*drawn) > room {
 		c.fail([]string{path, join(path, "words"), join(path, "format"), join(path, "alphabet")},
-			"ask for %d different canaries of %s; expected at most half of the %.0f sequences %s: use fewer or longer ones, or a larger alphabet", drawn, readable.Count(f.Words, "symbol"), room, over)
+			"request %d different canaries of %s; expected at most half of the %.0f sequences %s: use fewer or longer canaries, or a larger alphabet", drawn, readable.Count(f.Words, "symbol"), room, over)
 	}
 }
 
@@ -388,13 +388,13 @@ func (c *dataChecker) checkCanaries() {
 			path = "canaries.formats"
 		}
 		if e.Data.Level == text.SubwordLevel {
-			c.fail(path, "needs words that are not one token each of %s: %s; use words that are", e.Data.Tokenizer, strings.Join(missing, ", "))
+			c.fail(path, "needs words that are single tokens of %s; these are not: %s", e.Data.Tokenizer, strings.Join(missing, ", "))
 			return
 		}
 		c.fail(path, "needs words that the vocabulary of %d lacks: %s; use words that are frequent in the training part of %s, or a larger data.vocabulary.size", e.Data.Vocabulary.Size, strings.Join(missing, ", "), e.Data.Source)
 	}
 	if wanted := e.Canaries.copies(); wanted > c.facts.Examples && c.facts.Examples > 0 {
-		c.fail("canaries.insertions", "make %s in all; expected at most %d, the training examples of %s: use smaller numbers, or fewer canaries", readable.Count(wanted, "copy"), c.facts.Examples, e.Data.Source)
+		c.fail("canaries.insertions", "make %s in total; expected at most %d, the training examples of %s: use smaller numbers, or fewer canaries", readable.Count(wanted, "copy"), c.facts.Examples, e.Data.Source)
 	}
 }
 
@@ -425,9 +425,9 @@ func (c *checker) pairs() {
 		return
 	}
 	if c.Data.Level.Scheme().Images {
-		c.fail([]string{"data.pairs", "data.level"}, "are of texts, and data.level is %s; expected %s, %s or %s", c.Data.Level, text.WordLevel, text.ByteLevel, text.SubwordLevel)
+		c.fail([]string{"data.pairs", "data.level"}, "are pairs of texts, but data.level is %s; expected %s, %s or %s", c.Data.Level, text.WordLevel, text.ByteLevel, text.SubwordLevel)
 	}
-	c.refuse([]string{"data.faults", "data.select"}, []string{"data.pairs"}, "is of single texts, and the data are pairs (data.pairs: true); set it to null for this cell")
+	c.refuse([]string{"data.faults", "data.select"}, []string{"data.pairs"}, "does not support pairs (data.pairs: true); set it to null for this cell")
 	for _, m := range c.Audit.Requested() {
 		c.measuresPairs(m)
 	}
@@ -442,9 +442,9 @@ func (c *checker) pairedFormats() {
 		}
 		switch {
 		case !c.Data.Pairs && f.Target != "":
-			c.fail([]string{join(path, "target"), "data.pairs"}, "is the second text of a pair, and the data are no pairs; remove it, or set data.pairs: true")
+			c.fail([]string{join(path, "target"), "data.pairs"}, "is the second text of a pair, but the data are not pairs; remove it, or set data.pairs: true")
 		case c.Data.Pairs && (f.Format == "" || f.Target == ""):
-			c.fail([]string{path, join(path, "format"), join(path, "target"), "data.pairs"}, `are no pairs, and the data are (data.pairs: true); give format and target, such as "my number is ###" and "meine nummer ist ###"`)
+			c.fail([]string{path, join(path, "format"), join(path, "target"), "data.pairs"}, `are not pairs, but the data are (data.pairs: true); give format and target, such as "my number is ###" and "meine nummer ist ###"`)
 		}
 	}
 }
@@ -454,9 +454,9 @@ func (c *checker) measuresPairs(m Method) {
 	path := "audit." + m.Name
 	switch {
 	case m.Pairs == audits.NoPairs:
-		c.fail([]string{path, "data.pairs"}, "measures no models of pairs (data.pairs: true); set it to null for this cell")
+		c.fail([]string{path, "data.pairs"}, "does not support models of pairs (data.pairs: true); set it to null for this cell")
 	case m.Pairs == audits.TargetSecrets && c.Canaries != nil && slices.ContainsFunc(c.Canaries.Spaces(&c.Data), canaries.Space.Echoes):
-		c.fail([]string{path, "canaries.format", "canaries.formats"}, "walks the tree of continuations of one source, and canaries have their secret in both texts; let the format have no #, so that it is in the target alone, or set %s to null", path)
+		c.fail([]string{path, "canaries.format", "canaries.formats"}, "searches the continuations of one source text, but the canaries' secret is in both texts; use a format without #, so that only the target has the secret, or set %s to null", path)
 	}
 }
 

@@ -26,7 +26,7 @@ type candidate struct {
 func (g *grid) cells(limit int, ps *problems) []Cell {
 	count := g.cellCount(limit)
 	if count > limit {
-		ps.add(g.at, "grid", "has more than %d cells; use fewer values, or raise the limit (--max-cells)", limit)
+		ps.add(g.at, "grid", "has more than %d cells; use fewer values, or raise --max-cells", limit)
 		return nil
 	}
 	var kept []*candidate
@@ -37,7 +37,7 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 		}
 	}
 	if len(kept) == 0 && len(g.exclude) > 0 {
-		ps.add(g.at, "grid", "is empty: exclude removes every cell")
+		ps.add(g.at, "grid", "has no cells: exclude removes all of them")
 	}
 	g.nameRows(kept)
 	cells := make([]Cell, len(kept))
@@ -116,7 +116,7 @@ func (g *grid) duplicates(cells []Cell, ps *problems) {
 		c := &cells[i]
 		digest := c.Experiment.Digest()
 		if same := first[digest]; same != nil {
-			ps.add(g.at, "grid", "gives the same cell twice: %s and %s; exclude one of them", same.describe(), c.describe())
+			ps.add(g.at, "grid", "has two equal cells: %s and %s; exclude one of them", same.describe(), c.describe())
 			continue
 		}
 		first[digest] = c

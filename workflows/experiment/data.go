@@ -174,9 +174,9 @@ func (c *dataChecker) check() {
 		c.checkDigest(s)
 	}
 	if given := e.Data.FileSplits; given != nil && f.FileSplits != nil && !slices.Equal(given, f.FileSplits) {
-		c.fail("data.file_splits", "is %q, but the files of %s are of %q; correct it, or leave it out", given, e.Data.Source, f.FileSplits)
+		c.fail("data.file_splits", "is %q, but the files of %s have the splits %q; correct it, or remove it", given, e.Data.Source, f.FileSplits)
 	} else if given != nil && len(given) != len(f.Files) {
-		c.fail("data.file_splits", "has %s, and %s has %s; expected one for each", readable.Count(len(given), "split"), e.Data.Source, readable.Count(len(f.Files), "file"))
+		c.fail("data.file_splits", "has %s, but %s has %s; expected a split for each file", readable.Count(len(given), "split"), e.Data.Source, readable.Count(len(f.Files), "file"))
 	}
 	for j, s := range e.Sources() {
 		if most := f.Prepared[j].Examples; s.Of.Batch > most {
@@ -191,11 +191,11 @@ func (c *dataChecker) check() {
 	c.checkVocabulary("data.select.words.outside", e.Data.Outside().Size)
 	c.checkCanaries()
 	if p := e.Training.Privacy; p.Secret() && f.Key == "" && p.Key != "" {
-		c.fail("training.privacy.key", "is %s, and there is no key: name the file of that key by --secret-key or COALMINE_SECRET_KEY_FILE", p.Key)
+		c.fail("training.privacy.key", "is %s, but no key is given: name the key's file with --secret-key or COALMINE_SECRET_KEY_FILE", p.Key)
 	} else if p.Secret() && f.Key == "" {
-		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
+		c.fail("training.privacy.randomness", "is secret, but no key is given: name a key file with --secret-key or COALMINE_SECRET_KEY_FILE; a missing file is created")
 	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
-		c.fail("training.privacy.key", "is %s, but the key at hand is %s; put the right key back into its file, name its file by --secret-key, or correct the field", p.Key, f.Key)
+		c.fail("training.privacy.key", "is %s, but the given key is %s; restore the key in its file, name its file with --secret-key, or correct the field", p.Key, f.Key)
 	}
 	for _, m := range e.Audit.Requested() {
 		if checker, ok := m.Fields.(audits.DataChecker); ok {
@@ -203,7 +203,7 @@ func (c *dataChecker) check() {
 		}
 	}
 	if available, unit := c.available(); f.DevicesError != nil {
-		c.fail("data.devices", "cannot be made of the users of %s: %v", e.Data.Source, f.DevicesError)
+		c.fail("data.devices", "cannot be made from the users of %s: %v", e.Data.Source, f.DevicesError)
 	} else if available == 0 {
 		c.failEmpty()
 	} else if e.Training.Cohort > available {
@@ -214,14 +214,14 @@ func (c *dataChecker) check() {
 // checkDigest compares the digest that a block gives for its source with the digest of the source.
 func (c *dataChecker) checkDigest(s namedSource) {
 	if found := SourceDigest(s.files).String(); *s.sha256 != "" && *s.sha256 != found {
-		c.fail(s.path+".sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", *s.sha256, s.source, found)
+		c.fail(s.path+".sha256", "is %s, but %s has %s: restore the data, or correct the field", *s.sha256, s.source, found)
 	}
 }
 
 // checkVocabulary compares the size of a vocabulary, 0 for none, with the available words.
 func (c *dataChecker) checkVocabulary(path string, size int) {
 	if tokens := c.facts.Tokens; tokens > 0 && size > 0 && size != tokens {
-		c.fail(path, "is %d, and %s has %d tokens; set it to that", size, c.Experiment.Data.Tokenizer, tokens)
+		c.fail(path, "is %d; expected %[3]d, the number of tokens of %[2]s", size, c.Experiment.Data.Tokenizer, tokens)
 	} else if tokens == 0 && size > c.facts.DistinctWords {
 		c.fail(path, "is %d; expected at most %d, the distinct words in the training part of %s", size, c.facts.DistinctWords, c.Experiment.Data.Source)
 	}
@@ -231,11 +231,11 @@ func (c *dataChecker) checkVocabulary(path string, size int) {
 func (c *dataChecker) failEmpty() {
 	switch d := &c.Experiment.Data; {
 	case d.Users.Words > 0:
-		c.fail("data.users.words", "is %d, and no user of %s has that number of words; expected less", d.Users.Words, d.Source)
+		c.fail("data.users.words", "is %d, but no user of %s has that number of words; expected less", d.Users.Words, d.Source)
 	case d.selectedWords() != nil:
-		c.fail("data.select.words.outside", "is %d, and leaves no user of %s to train on: nobody there uses another word; expected less", d.Outside().Size, d.Source)
+		c.fail("data.select.words.outside", "is %d, which leaves no training data: no user of %s uses a less frequent word; expected less", d.Outside().Size, d.Source)
 	default:
-		c.fail("data.held_out_users.fraction", "is %s, and with the other parts leaves no user of %s to train on; expected less", d.HeldOutUsers.Fraction, d.Source)
+		c.fail("data.held_out_users.fraction", "is %s, which, with the other parts, leaves no user of %s to train on; expected less", d.HeldOutUsers.Fraction, d.Source)
 	}
 }
 
@@ -272,7 +272,7 @@ func (c *dataChecker) rounds() int {
 	up := new(big.Int).Add(exact.Num(), new(big.Int).Sub(exact.Denom(), big.NewInt(1)))
 	up.Quo(up, exact.Denom())
 	if f, _ := lookup("training.rounds"); !f.limits.contains(new(big.Rat).SetInt(up)) {
-		c.fail("training.epochs", "is %g, which makes %s rounds; expected rounds%s", t.Epochs, up, f.limits)
+		c.fail("training.epochs", "is %g, which gives %s rounds; expected rounds%s", t.Epochs, up, f.limits)
 		return 0
 	}
 	return int(up.Int64())
@@ -355,10 +355,10 @@ func (c *Cell) Warnings() []string {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %s (%s)", t.Rounds, readable.Count(c.shortened, "round"), c.Label))
 	}
 	if c.Experiment.Training.Engine == PyTorchEngine {
-		warnings = append(warnings, "training.engine is pytorch: results repeat on the same kind of device only, as far as PyTorch promises, and differ from native ones by rounding")
+		warnings = append(warnings, "training.engine is pytorch: results are reproducible only on the same kind of device, as far as PyTorch guarantees, and differ from those of native by rounding")
 	}
 	if t := &c.Experiment.Training; t.Record != nil && t.Privacy.Secret() {
-		warnings = append(warnings, fmt.Sprintf("training.record keeps updates before the server's noise, with the numbers of their users: they reveal the secret cohorts (%s)", c.Label))
+		warnings = append(warnings, fmt.Sprintf("training.record stores updates before the server's noise, with the indexes of their users, which reveals the secret cohorts (%s)", c.Label))
 	}
 	for _, m := range c.Experiment.Audit.Requested() {
 		if w, ok := m.Fields.(audits.Warner); ok && c.data != nil {
@@ -430,7 +430,7 @@ func (c *Cell) userWarnings() []string {
 	if s.Names == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s has %s that differ from another only by surrounding spaces or Unicode form, first %+q and %+q: they are separate users; spell each user in one way",
+	return []string{fmt.Sprintf("%s has %s that differ from another only by surrounding spaces or Unicode form, first %+q and %+q: they count as separate users; spell each user in one way",
 		c.Experiment.Data.Source, readable.Count(s.Names, "user name"), s.Name, s.Other)}
 }
 
@@ -445,7 +445,7 @@ func (c *Cell) phraseWarnings() []string {
 		if within < minInData {
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("%s has %d of the %.0f sequences %q by itself, and with them about %.2g of the %d canaries of this form, which are then exposed though nobody inserted them; give other fixed %s, or more random ones (%s)",
+		warnings = append(warnings, fmt.Sprintf("%s already has %d of the %.0f sequences %q, among them about %.2g of the %d canaries of this format, which are then exposed without being inserted; use other fixed %s, or more random ones (%s)",
 			c.Experiment.Data.Source, found, all, g.ShortString(), within, g.Count, c.Experiment.Data.Level.Scheme().Unit, c.Label))
 	}
 	return warnings

@@ -70,11 +70,11 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 		},
 		"nobody who uses a word that is selected": {
 			[]string{"data.level=byte", "data.select.words.outside=500", "data.users.words=0"}, func(f *Facts) { f.Users = 0 },
-			"data.select.words.outside: is 500, and leaves no user of a.jsonl to train on: nobody there uses another word; expected less",
+			"data.select.words.outside: is 500, which leaves no training data: no user of a.jsonl uses a less frequent word; expected less",
 		},
 		"nobody large enough": {
 			nil, func(f *Facts) { f.Users = 0 },
-			"x.yaml:2:7: data.users.words: is 2000, and no user of a.jsonl has that number of words; expected less",
+			"x.yaml:2:7: data.users.words: is 2000, but no user of a.jsonl has that number of words; expected less",
 		},
 		"empty test part": {
 			[]string{"audit={}"}, func(f *Facts) { f.TestExamples = 0 },
@@ -86,11 +86,11 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 		},
 		"more copies than examples": {
 			[]string{"canaries={insertions: [10, 90], per_configuration: 2, formats: [{words: 5}, {words: 6}]}"}, func(f *Facts) { f.Examples = 399 },
-			"canaries.insertions: make 400 copies in all; expected at most 399, the training examples of a.jsonl: use smaller numbers, or fewer canaries",
+			"canaries.insertions: make 400 copies in total; expected at most 399, the training examples of a.jsonl: use smaller numbers, or fewer canaries",
 		},
 		"changed source": {
 			[]string{"data.sha256=" + strings.Repeat("cd", 32)}, func(*Facts) {},
-			"the data has changed: restore it, or correct the field",
+			": restore the data, or correct the field",
 		},
 		"a budget below one round": {
 			[]string{"training.privacy={clip: 1, noise_multiplier: 0.1, delta: 1e-7, budget: {epsilon: 0.5}}"}, func(*Facts) {},
@@ -98,16 +98,16 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 		},
 		"secret randomness without a key": {
 			[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-7, randomness: secret}"}, func(*Facts) {},
-			"is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created",
+			"is secret, but no key is given: name a key file with --secret-key or COALMINE_SECRET_KEY_FILE; a missing file is created",
 		},
 		"another key": {
 			[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-7, randomness: secret, key: " + strings.Repeat("ab", 16) + "}"},
 			func(f *Facts) { f.Key = strings.Repeat("cd", 16) },
-			"but the key at hand is " + strings.Repeat("cd", 16) + "; put the right key back into its file, name its file by --secret-key, or correct the field",
+			"but the given key is " + strings.Repeat("cd", 16) + "; restore the key in its file, name its file with --secret-key, or correct the field",
 		},
 		"too many rounds": {
 			[]string{"training={rounds: null, epochs: 1000000}"}, func(*Facts) {},
-			"which makes 7840000000 rounds; expected rounds from 1 to 1000000000",
+			"which gives 7840000000 rounds; expected rounds from 1 to 1000000000",
 		},
 		"warm-up as long as the training": {
 			[]string{"training={rounds: null, epochs: 0.1, client: {schedule: {kind: cosine, warm_up: 784}}}"}, func(*Facts) {},
@@ -159,7 +159,7 @@ func TestFormatsOfWhichTheDataHaveSomeGiveAWarning(t *testing.T) {
 	spec, facts := parse(t, minimal, "data.level=byte", `canaries={insertions: 1, per_configuration: 5, held_back: 5, formats: [{format: "pin ##", alphabet: digits}, {format: "no #####", alphabet: digits}]}`), plenty
 	facts.Phrases = []int{30, 5}
 	must.Do(t, spec.Resolve(factsFor(spec, facts)))
-	got, want := spec.Cells[0].Warnings(), `a.jsonl has 30 of the 100 sequences "pin ## over digits" by itself, and with them about 3 of the 10 canaries of this form`
+	got, want := spec.Cells[0].Warnings(), `a.jsonl already has 30 of the 100 sequences "pin ## over digits", among them about 3 of the 10 canaries of this format`
 	if len(got) != 1 || !strings.HasPrefix(got[0], want) {
 		t.Errorf("got %q, want one that begins with %s", got, want)
 	}

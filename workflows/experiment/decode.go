@@ -45,7 +45,7 @@ func (d *decoder) value(n *node, v reflect.Value, f *field, path string) {
 		d.bad = append(d.bad, path)
 	case n.kind == nullNode:
 		if !d.patch && v.Kind() != reflect.Pointer {
-			d.fail(n.at, path, "has no value; expected %s, or leave the field out", f.expected())
+			d.fail(n.at, path, "has no value; expected %s, or remove the field", f.expected())
 		}
 	case v.Type() == freeType:
 		d.free(n, v, f, path)
@@ -144,7 +144,7 @@ func (d *decoder) list(n *node, v reflect.Value, f *field, path string) {
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
 		if item.kind == nullNode {
-			d.fail(item.at, path, "has an empty place in its list; expected %s", f.expected())
+			d.fail(item.at, path, "has an empty item; expected %s", f.expected())
 			continue
 		}
 		if t, ok := f.blocks(); ok {

@@ -224,9 +224,9 @@ func (d *decoder) contradicts(path, chooser, choice string, useful []string) {
 	switch {
 	case !d.givenTogether(path, chooser):
 	case choice == absent:
-		d.fail(d.present[path].at, path, "has no meaning without %s: %s; say so, or remove it", chooser, strings.Join(useful, " or "))
+		d.fail(d.present[path].at, path, "has no effect without %s: %s; add that, or remove the field", chooser, strings.Join(useful, " or "))
 	default:
-		d.fail(d.present[path].at, path, "has no meaning with %s: %s; remove it", chooser, choice)
+		d.fail(d.present[path].at, path, "has no effect with %s: %s; remove it", chooser, choice)
 	}
 }
 

@@ -34,13 +34,13 @@ func (c *checker) external() {
 		c.externalClients()
 		return
 	case external && !whole:
-		c.fail([]string{kind, algorithm, "training.command", clientCommand}, "is external, a model that code of yours trains, and training.algorithm is %s; expected training.command, or %s with training.algorithm: %s", c.Training.Algorithm, clientCommand, FedAvg)
+		c.fail([]string{kind, algorithm, "training.command", clientCommand}, "is external, a model trained by a program, but training.algorithm is %s; expected training.command, or %s with training.algorithm: %s", c.Training.Algorithm, clientCommand, FedAvg)
 		return
 	case external && c.Training.ClientCommand != "":
-		c.fail([]string{clientCommand, "training.command"}, "trains the clients of a federation, and training.command does all of a training; remove one of them")
+		c.fail([]string{clientCommand, "training.command"}, "trains the clients of a federated training, but training.command runs a whole training; remove one of them")
 		return
 	case whole && !external:
-		c.fail([]string{algorithm, kind}, "leaves the training to code of yours, and model.kind is %s, which is trained here; expected model.kind: external", c.Model.Kind)
+		c.fail([]string{algorithm, kind}, "is external, but Coalmine itself trains a model of the kind %s; expected model.kind: external", c.Model.Kind)
 		return
 	case !external:
 		return
@@ -56,7 +56,7 @@ func (c *checker) external() {
 func (c *checker) code() {
 	const trainer, scorer = "training.code_sha256", "training.scorer_sha256"
 	if c.Training.Code == "" {
-		c.refuse([]string{trainer, scorer}, []string{"training.code"}, "is the digest of code that is not there; name its directory by training.code, or remove it")
+		c.refuse([]string{trainer, scorer}, []string{"training.code"}, "is the digest of code, but training.code is missing; add it, or remove the digest")
 	} else {
 		c.digest(trainer, c.Training.CodeSHA256, "")
 		c.digest(scorer, c.Training.ScorerSHA256, "")
@@ -67,10 +67,10 @@ func (c *checker) code() {
 // unlike reports fields that apply only to built-in or imported models.
 func (c *checker) unlike(kind string) {
 	c.refuse([]string{"data.pairs", "data.disagreement", "prepare", "audit.every", "audit.at"}, []string{kind},
-		"is for models that are trained here, and model.kind is external; remove it for this cell")
+		"does not apply to model.kind: external; remove it for this cell")
 	for _, m := range c.Audit.Requested() {
 		if !ofForeign(*m.Description) {
-			c.fail([]string{"audit." + m.Name, kind}, "needs next-token probabilities or the updates of clients, which no external model gives (model.kind); expected one of %s, or null for this cell", c.auditsThat(ofForeign))
+			c.fail([]string{"audit." + m.Name, kind}, "needs next-token probabilities or clients' updates, which external models do not provide (model.kind); expected one of %s, or null for this cell", c.auditsThat(ofForeign))
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (c *dataChecker) checkCode() {
 	t := &c.Experiment.Training
 	check := func(path, given string, found storage.Digest) {
 		if directory, _ := t.CodeOf(); directory != "" && given != "" && given != found.String() {
-			c.fail(path, "is %s, but %s has %s; the code has changed: restore it, or correct the field", given, directory, found)
+			c.fail(path, "is %s, but %s has %s: restore the code, or correct the field", given, directory, found)
 		}
 	}
 	if t.PyTorch != nil {
@@ -135,21 +135,21 @@ func (c *checker) engine() {
 	const engine = "training.engine"
 	if c.Training.Engine != PyTorchEngine {
 		if c.Model.Kind == models.Transformer {
-			c.fail([]string{"model.kind", engine}, "is %s, which Coalmine trains in PyTorch only; set training.engine to %s", models.Transformer, PyTorchEngine)
+			c.fail([]string{"model.kind", engine}, "is %s, which Coalmine trains only with PyTorch; set training.engine to %s", models.Transformer, PyTorchEngine)
 		}
 		return
 	}
 	if c.Training.Algorithm == External {
-		c.fail([]string{engine, "training.algorithm"}, "trains by %s or %s, and training.algorithm is %s; remove one of them", SGD, FedAvg, External)
+		c.fail([]string{engine, "training.algorithm"}, "supports the algorithms %s and %s, but training.algorithm is %s; remove one of them", SGD, FedAvg, External)
 	}
 	if c.Data.Pairs && c.Model.Kind != models.Transformer {
-		c.fail([]string{engine, "data.pairs"}, "trains no encoder-decoders, which data.pairs makes of the model; remove one of them")
+		c.fail([]string{engine, "data.pairs"}, "does not train encoder-decoders, which data.pairs needs; remove one of them")
 	}
 	if p := c.Training.PyTorch; p != nil {
 		c.digest("training.pytorch.code_sha256", p.CodeSHA256, "")
 	}
 	if c.Audit.Controlled() == privacy.ClipPerBatch {
-		c.fail([]string{engine, "audit.control"}, "takes the steps of clients by a program, and the control %s clips these; remove one of them", privacy.ClipPerBatch)
+		c.fail([]string{engine, "audit.control"}, "trains clients in a program, which does not support the control %s of clients' steps; remove one of them", privacy.ClipPerBatch)
 	}
 }
 
@@ -162,16 +162,16 @@ func (c *checker) externalClients() {
 	for _, f := range fieldsOf(reflect.TypeFor[Client]()) {
 		path := "training.client." + f.name
 		if f.name != "noise" && f.name != "compress" && c.givenTogether(path, clientCommand) {
-			c.fail([]string{path, clientCommand}, "is about clients that are trained here; expected it in training.job, which the program of %s gets as it stands", clientCommand)
+			c.fail([]string{path, clientCommand}, "applies only to clients that Coalmine trains; put such settings into training.job, which the program of %s receives unchanged", clientCommand)
 		}
 	}
 	c.refuse([]string{"training.deterministic", "training.limits.time", "training.limits.files"}, []string{clientCommand},
-		"is about training.command; remove it for this cell")
+		"applies only to training.command; remove it for this cell")
 	c.refuse([]string{"data.pairs", "data.label", "data.disagreement", "prepare", "training.stop_at"}, []string{clientCommand},
-		"is for models that are trained here, and a program of %s trains the clients; remove it for this cell", clientCommand)
+		"does not apply to clients trained by the program of %s; remove it for this cell", clientCommand)
 	for _, m := range c.Audit.Requested() {
 		if !m.ByProgram {
-			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, c.auditsThat(byProgram))
+			c.fail([]string{"audit." + m.Name, clientCommand}, "needs more of a model than the program of %s provides; expected one of %s, or null for this cell", clientCommand, c.auditsThat(byProgram))
 		}
 	}
 }
@@ -282,12 +282,12 @@ func (c *checker) codeRoles() {
 	t := &c.Training
 	if t.CodeRoles == nil {
 		if t.ScorerSHA256 != "" {
-			c.fail([]string{"training.scorer_sha256", block}, "is the digest of the scorer's files, and training.code_roles names none; name them, or remove it")
+			c.fail([]string{"training.scorer_sha256", block}, "is the digest of the scorer's files, but training.code_roles names no such files; add them, or remove the digest")
 		}
 		return
 	}
 	if t.Code == "" {
-		c.fail([]string{block, "training.code"}, "names files of code that is not there; name its directory by training.code, or remove it")
+		c.fail([]string{block, "training.code"}, "names files of code, but training.code is missing; add it, or remove the block")
 	}
 	for _, pattern := range slices.Concat(t.CodeRoles.Training, t.CodeRoles.Client, t.CodeRoles.Scorer) {
 		if _, err := path.Match(pattern, ""); err != nil || path.Clean(pattern) != strings.TrimSuffix(pattern, "/") || strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, ".") {

@@ -73,20 +73,20 @@ grid:
 func TestMistakesAboutExternalModels(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
-		"training.command=null":                  "model.kind: is external, a model that code of yours trains, and training.algorithm is fedavg; expected training.command",
-		"model.kind=gru":                         "training.algorithm: leaves the training to code of yours, and model.kind is gru",
+		"training.command=null":                  "model.kind: is external, a model trained by a program, but training.algorithm is fedavg; expected training.command",
+		"model.kind=gru":                         "training.algorithm: is external, but Coalmine itself trains a model of the kind gru",
 		"training.job=5":                         "training.job: is 5; expected a block of any fields",
-		"audit.beam_search={}":                   "audit.beam_search: needs next-token probabilities or the updates of clients",
+		"audit.beam_search={}":                   "audit.beam_search: needs next-token probabilities or clients' updates",
 		"audit.one_shot={canaries: 50, norm: 1}": "audit.one_shot.norm: is 1, and the command sends the canaries itself",
-		"audit.every=1":                          "audit.every: is for models that are trained here",
-		"data.pairs=true":                        "data.pairs: is for models that are trained here",
-		`training.code_sha256="00"`:              "training.code_sha256: is the digest of code that is not there",
+		"audit.every=1":                          "audit.every: does not apply to model.kind: external",
+		"data.pairs=true":                        "data.pairs: does not apply to model.kind: external",
+		`training.code_sha256="00"`:              "training.code_sha256: is the digest of code, but training.code is missing",
 		"training.class=tpu":                     `training.class: is "tpu"; expected one of compute, gpu`,
 		"training.limits.memory=0":               "training.limits.memory: is 0; expected a whole number from 1",
 		"audit.recall_at_5=true":                 "audit.recall_at_5: counts the five first guesses",
 		`training.command=" "`:                   "training.command: missing; expected the command that trains the model",
 		"training.shards=1001":                   "training.shards: is 1001; expected a whole number from 1 to 1000",
-		"data.level=image":                       "canaries: are sequences of words or bytes, and no image holds any",
+		"data.level=image":                       "canaries: are sequences of words or bytes, which images cannot contain",
 	} {
 		_, err := Parse("x.yaml", []byte(externalFile), Options{Sets: []string{set}})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -98,9 +98,9 @@ func TestMistakesAboutExternalModels(t *testing.T) {
 func TestWhatAnExternalTrainingHasNotIsRefusedBesideIt(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]string{
-		"cohort: 5":                  "training.cohort: has no meaning with training.algorithm: external; remove it",
-		"quantize_bits: 4":           "training.quantize_bits: has no meaning with training.algorithm: external; remove it",
-		"client: {learning_rate: 1}": "training.client: has no meaning with training.algorithm: external; remove it",
+		"cohort: 5":                  "training.cohort: has no effect with training.algorithm: external; remove it",
+		"quantize_bits: 4":           "training.quantize_bits: has no effect with training.algorithm: external; remove it",
+		"client: {learning_rate: 1}": "training.client: has no effect with training.algorithm: external; remove it",
 	} {
 		_, err := Parse("x.yaml", []byte(strings.Replace(externalFile, "  command:", "  "+field+"\n  command:", 1)), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -142,8 +142,8 @@ func TestRolesOfCodeAreNamedBelowItsDirectory(t *testing.T) {
 		"training.code_roles={scorer: [../score.py]}":             `training.code_roles: has "../score.py"; expected paths below training.code`,
 		"training.code_roles={scorer: [/score.py]}":               `has "/score.py"`,
 		"training.code_roles={scorer: [\"[\"]}":                   `has "["`,
-		"training={code: null, code_roles: {scorer: [score.py]}}": "names files of code that is not there",
-		"training.scorer_sha256=" + strings.Repeat("0", 64):       "training.code_roles names none",
+		"training={code: null, code_roles: {scorer: [score.py]}}": "names files of code, but training.code is missing",
+		"training.scorer_sha256=" + strings.Repeat("0", 64):       "training.code_roles names no such files",
 		"training.code_roles={scorer: [score.py, lib/]}":          "",
 	} {
 		_, err := Parse("x.yaml", []byte(file), Options{Sets: []string{set}})

@@ -178,7 +178,7 @@ func (r *gridReader) pathValue(path string, at position, n *node, name string) (
 		return pathValue{}, false
 	}
 	if path == "name" {
-		r.fail(at, name, "the name is the same in all cells")
+		r.fail(at, name, "all cells have the same name; remove it from the grid")
 		return pathValue{}, false
 	}
 	mistakes := len(r.bad)
@@ -234,14 +234,14 @@ func (r *gridReader) conflicts() {
 		}
 		for j := range i {
 			if path, both := overlap(owners[j], owners[i]); both {
-				r.fail(a.at, "grid.axes."+a.path, "sets %s, which the axis %s sets too; a field may have one axis", path, r.grid.axes[j].path)
+				r.fail(a.at, "grid.axes."+a.path, "sets %s, which the axis %s also sets; remove one of them", path, r.grid.axes[j].path)
 			}
 		}
 	}
 	for _, n := range r.grid.body.overridden("") {
 		for i, a := range r.grid.axes {
 			if path, both := overlap(owners[i], []string{n.path}); both {
-				r.fail(n.at, path, "the grid has an axis over this field, which would win; override the axis, as in --set 'grid.axes.%s=[...]', or remove it by --set grid.axes.%s=null", a.path, a.path)
+				r.fail(n.at, path, "an axis of the grid overrides this field; change the axis, as in --set 'grid.axes.%s=[...]', or remove it with --set grid.axes.%s=null", a.path, a.path)
 			}
 		}
 	}
@@ -249,7 +249,7 @@ func (r *gridReader) conflicts() {
 		for i, v := range include {
 			for _, earlier := range include[:i] {
 				if path, both := overlap(earlier.value.leaves(earlier.path), v.value.leaves(v.path)); both {
-					r.fail(v.at, "grid.include."+v.path, "sets %s, which %s beside it sets too", path, earlier.path)
+					r.fail(v.at, "grid.include."+v.path, "sets %s, which %s in the same item also sets", path, earlier.path)
 				}
 			}
 		}

@@ -55,11 +55,11 @@ func (c *checker) labels() {
 	wanted := predictorFor(label, c.Data.Level.Scheme().Images)
 	switch {
 	case label == "" && labelOf(kind) != "":
-		c.fail([]string{"model.kind", "data.label"}, "is %s, which predicts what is said of whole examples, and data.label does not say what; expected data.label: %s", kind, labelOf(kind))
+		c.fail([]string{"model.kind", "data.label"}, "is %s, which predicts labels of whole examples, but data.label is missing; expected data.label: %s", kind, labelOf(kind))
 	case label != "" && wanted == "":
-		c.fail([]string{"data.label", "data.level"}, "is %s, which images do not have, and data.level is %s; expected %s", label, c.Data.Level, source.TagsLabel)
+		c.fail([]string{"data.label", "data.level"}, "is %s, but data.level is %s; the label of images is %s", label, c.Data.Level, source.TagsLabel)
 	case label != "" && kind != wanted:
-		c.fail([]string{"model.kind", "data.label"}, "is %s, and data.label is %s; expected %s, or data.label: null", kind, label, wanted)
+		c.fail([]string{"model.kind", "data.label"}, "is %s, but data.label is %s; expected %s, or data.label: null", kind, label, wanted)
 	}
 	if label == "" {
 		return
@@ -79,13 +79,13 @@ func (c *checker) wholeExamples() {
 	case c.Data.Level.Scheme().Images:
 		others, examples = "images with one class each", "images"
 	case !c.Data.Level.IsZero():
-		c.fail([]string{"data.label", "data.level"}, "is predicted of words, and data.level is %s; expected %s", c.Data.Level, text.WordLevel)
+		c.fail([]string{"data.label", "data.level"}, "is predicted from words, but data.level is %s; expected %s", c.Data.Level, text.WordLevel)
 	}
 	c.refuse([]string{"data.pairs", "data.faults", "data.select", "data.sanitize", "data.disagreement", "data.image.unlabelled", "prepare.classifier", "canaries"}, []string{"data.label"},
-		"is for %s, and the model predicts the %s of %s (data.label); set it to null for this cell", others, c.Data.Label, examples)
+		"applies to %s, but the model predicts the %s of %s (data.label); set it to null for this cell", others, c.Data.Label, examples)
 	for _, m := range c.Audit.Requested() {
 		if m.Models != audits.Anything {
-			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, and the model predicts the %s of %s (data.label); set it to null for this cell", m.Models, c.Data.Label, examples)
+			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, but the model predicts the %s of %s (data.label); set it to null for this cell", m.Models, c.Data.Label, examples)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (c *checker) readsTheData() {
 		if m.Models.Fits(c.Data.Level) {
 			continue
 		}
-		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, and data.level is %s; set it to null for this cell%s", m.Models, c.Data.Level, c.instead(m))
+		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, but data.level is %s; set it to null for this cell%s", m.Models, c.Data.Level, c.instead(m))
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *checker) instead(m Method) string {
 			fit = append(fit, "audit."+d.Name)
 		}
 	}
-	return ", or take " + strings.Join(fit, " or ")
+	return ", or use " + strings.Join(fit, " or ")
 }
 
 // Shape returns the shape of the data's images; zero for texts.
@@ -144,7 +144,7 @@ func (c *checker) kind(path string, kind models.Kind) {
 		reads, others = "images", models.Kind("").Choices()
 	}
 	if kind.ForImages() != c.Data.Level.Scheme().Images {
-		c.fail([]string{path + ".kind", "data.level"}, "is %s, a model of %s, and data.level is %s; expected one of %s", kind, reads, cmp.Or(c.Data.Level, text.WordLevel), strings.Join(others, ", "))
+		c.fail([]string{path + ".kind", "data.level"}, "is %s, a model of %s, but data.level is %s; expected one of %s", kind, reads, cmp.Or(c.Data.Level, text.WordLevel), strings.Join(others, ", "))
 	}
 }
 
@@ -157,9 +157,9 @@ func (c *checker) shape() {
 // textAlone reports the blocks that apply only to texts.
 func (c *checker) textAlone() {
 	for _, block := range [][2]string{
-		{"canaries", "are sequences of words or bytes, and no image holds any"},
-		{"data.sanitize", "finds what has the form of personal text, and images hold no text"},
-		{"data.disagreement", "compares how two language models take a sentence, and images are none"},
+		{"canaries", "are sequences of words or bytes, which images cannot contain"},
+		{"data.sanitize", "finds personal text, which images do not contain"},
+		{"data.disagreement", "compares two language models on sentences, which images are not"},
 	} {
 		c.refuse(block[:1], []string{"data.level"}, "%s (data.level: image); set it to null for this cell", block[1])
 	}

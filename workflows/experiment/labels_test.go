@@ -52,16 +52,16 @@ func TestAModelOfTagsOfImagesHasAnOutputForEachTag(t *testing.T) {
 func TestWhatDoesNotGoWithTagsOfImagesIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ old, changed, want string }{
-		{"cnn-tagger", "cnn", "model.kind: is cnn, and data.label is tags; expected cnn-tagger, or data.label: null"},
-		{"cnn-tagger", "gan", "model.kind: is gan, and data.label is tags; expected cnn-tagger"},
-		{"cnn-tagger", "tagger", "model.kind: is tagger, a model of texts, and data.level is image"},
-		{"label: tags, tags: [dog, cat, tree], ", "", "model.kind: is cnn-tagger, which predicts what is said of whole examples, and data.label does not say what; expected data.label: tags"},
+		{"cnn-tagger", "cnn", "model.kind: is cnn, but data.label is tags; expected cnn-tagger, or data.label: null"},
+		{"cnn-tagger", "gan", "model.kind: is gan, but data.label is tags; expected cnn-tagger"},
+		{"cnn-tagger", "tagger", "model.kind: is tagger, a model of texts, but data.level is image"},
+		{"label: tags, tags: [dog, cat, tree], ", "", "model.kind: is cnn-tagger, which predicts labels of whole examples, but data.label is missing; expected data.label: tags"},
 		{"[dog, cat, tree]", "[dog, dog]", `data.tags: cannot be predicted: the tag "dog" twice`},
 		{"width: 20", "width: 17", "at least 18 pixels a side"},
-		{"height: 18", "height: 18, unlabelled: true", "data.image.unlabelled: is for images with one class each, and the model predicts the tags of images"},
-		{"level: image", "level: image, faults: [{fault: blank}]", "data.faults: is for images with one class each"},
-		{"level: image", "level: image, select: {examples: random, share: 1/2}", "data.select: is for images with one class each"},
-		{"audit: {}", "audit: {recall_at_5: true}", "audit.recall_at_5: counts guesses of words or of classes, and data.label is tags"},
+		{"height: 18", "height: 18, unlabelled: true", "data.image.unlabelled: applies to images with one class each, but the model predicts the tags of images"},
+		{"level: image", "level: image, faults: [{fault: blank}]", "data.faults: applies to images with one class each"},
+		{"level: image", "level: image, select: {examples: random, share: 1/2}", "data.select: applies to images with one class each"},
+		{"audit: {}", "audit: {recall_at_5: true}", "audit.recall_at_5: counts guesses of words or of classes, but data.label is tags"},
 	} {
 		file := strings.Replace(taggedImages, c.old, c.changed, 1)
 		_, err := Parse("tags.yaml", []byte(file), Options{})
@@ -74,20 +74,20 @@ func TestWhatDoesNotGoWithTagsOfImagesIsRefused(t *testing.T) {
 func TestWhatDoesNotGoWithLabelsIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ old, changed, want string }{
-		{"kind: regressor", "kind: tagger", "model.kind: is tagger, and data.label is score; expected regressor"},
-		{"kind: regressor", "kind: lstm", "model.kind: is lstm, and data.label is score"},
-		{"label: score, ", "", "model.kind: is regressor, which predicts what is said of whole examples, and data.label does not say what; expected data.label: score"},
+		{"kind: regressor", "kind: tagger", "model.kind: is tagger, but data.label is score; expected regressor"},
+		{"kind: regressor", "kind: lstm", "model.kind: is lstm, but data.label is score"},
+		{"label: score, ", "", "model.kind: is regressor, which predicts labels of whole examples, but data.label is missing; expected data.label: score"},
 		{"label: score", "label: tags", "data.tags: cannot be predicted: 0 tags"},
 		{"label: score", "label: stars", "data.label: is \"stars\"; expected one of score, tags"},
-		{"label: score, ", "tags: [r], ", "data.tags: has no meaning without data.label: tags; say so, or remove it"},
-		{"label: score", "label: score, tags: [r]", "data.tags: has no meaning with data.label: score"},
-		{"label: score", "label: score, level: byte", "data.label: is predicted of words, and data.level is byte"},
-		{"label: score", "label: score, pairs: true", "data.pairs: is for language models"},
-		{"label: score", "label: score, level: image", "data.label: is score, which images do not have, and data.level is image; expected tags"},
-		{"units: 6", "units: 6, projection: 3", "model.projection: has no meaning with model.kind: regressor"},
+		{"label: score, ", "tags: [r], ", "data.tags: has no effect without data.label: tags; add that, or remove the field"},
+		{"label: score", "label: score, tags: [r]", "data.tags: has no effect with data.label: score"},
+		{"label: score", "label: score, level: byte", "data.label: is predicted from words, but data.level is byte"},
+		{"label: score", "label: score, pairs: true", "data.pairs: applies to language models"},
+		{"label: score", "label: score, level: image", "data.label: is score, but data.level is image; the label of images is tags"},
+		{"units: 6", "units: 6, projection: 3", "model.projection: has no effect with model.kind: regressor"},
 		{"audit: {}", "audit: {}\ncanaries: {words: 5, configurations: [{user_probability: 1, example_probability: 1}]}", "canaries"},
-		{"audit: {}", "audit: {accuracy_per_user: {}}", "audit.accuracy_per_user: counts what is predicted correctly, and data.label is score"},
-		{"cohort: 2", "cohort: 2, algorithm: sgd, privacy: {clip: 1}", "training.privacy: clips the gradient of every record with sgd, which a regressor cannot"},
+		{"audit: {}", "audit: {accuracy_per_user: {}}", "audit.accuracy_per_user: counts what is predicted correctly, but data.label is score"},
+		{"cohort: 2", "cohort: 2, algorithm: sgd, privacy: {clip: 1}", "training.privacy: clips the gradient of each record with sgd, which a regressor does not support"},
 	} {
 		file := strings.Replace(labelledFile, c.old, c.changed, 1)
 		_, err := Parse("labels.yaml", []byte(file), Options{})

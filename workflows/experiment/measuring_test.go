@@ -75,8 +75,8 @@ func TestRoundsThatTheTrainingDoesNotHaveAreNotMeasured(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[string]string{
 		"[5, 101]":  "audit.at: has 101; expected at most the 100 rounds of the training (sgd: steps)",
-		"[20, 10]":  "audit.at: has 10 after 20, which are rounds 10 and 20; expected each round once, the earliest first",
-		"[5%, 5]":   "audit.at: has 5 after 5%, which are rounds 5 and 5; expected each round once",
+		"[20, 10]":  "audit.at: has 10 after 20, which are rounds 10 and 20; expected distinct rounds in ascending order",
+		"[5%, 5]":   "audit.at: has 5 after 5%, which are rounds 5 and 5; expected distinct rounds",
 		"[1%, 10%]": "",
 	} {
 		_, early := Parse("x.yaml", []byte(minimal), Options{Sets: []string{"training.rounds=100", "audit={at: " + at + "}"}})
@@ -96,7 +96,7 @@ func TestRoundsThatTheTrainingDoesNotHaveAreNotMeasured(t *testing.T) {
 func TestAMeasurementThatMovesToTheEndOfItsTaskIsNamed(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[string]string{
-		"[20, 33]":  "audit.at has step 33, but models are measured only between tasks, so after step 40: set training.steps_per_task to a divisor of 33",
+		"[20, 33]":  "audit.at has step 33, but models are measured only between tasks, here after step 40: set training.steps_per_task to a divisor of 33",
 		"[20, 100]": "",
 	} {
 		spec := parse(t, minimal, "training={algorithm: sgd, rounds: 100, cohort: 8, steps_per_task: 20, client: {learning_rate: 1}}", fmt.Sprintf("audit={at: %s}", at))

@@ -43,20 +43,20 @@ func (m Mechanism) found(p correlated.Participation) (*Mechanism, error) {
 func (c *checker) separated() {
 	t := &c.Training
 	if t.Sampling == privacy.Separated && t.Central() {
-		c.fail([]string{"training.sampling", "training.algorithm"}, "keeps rounds between participations of users, which training.algorithm: sgd does not have; expected another sampling, or fedavg")
+		c.fail([]string{"training.sampling", "training.algorithm"}, "separates the participations of a user, which training.algorithm: sgd does not support; expected another sampling, or fedavg")
 	}
 	if t.Privacy == nil || t.Privacy.Mechanism == nil {
 		return
 	}
 	const path = "training.privacy.mechanism"
 	if t.Sampling != privacy.Separated {
-		c.fail([]string{path, "training.sampling"}, "correlates the noise of rounds, which is accounted for where rounds lie between two participations of a user; set training.sampling to %s, or remove the mechanism", privacy.Separated)
+		c.fail([]string{path, "training.sampling"}, "correlates the noise of rounds, which needs separated participations of users; set training.sampling to %s, or remove the mechanism", privacy.Separated)
 	}
 	if t.Privacy.NoiseMultiplier == 0 {
-		c.fail([]string{path, "training.privacy.noise_multiplier"}, "correlates noise that is not there; set training.privacy.noise_multiplier, or remove the mechanism")
+		c.fail([]string{path, "training.privacy.noise_multiplier"}, "correlates noise, but there is no noise; set training.privacy.noise_multiplier, or remove the mechanism")
 	}
 	if t.Privacy.Adaptive != nil {
-		c.fail([]string{path, "training.privacy.adaptive"}, "takes back noise of earlier rounds, which would have to be in proportion to the same clip norm; remove one of the two")
+		c.fail([]string{path, "training.privacy.adaptive"}, "changes the clip norm between rounds, but correlated noise needs the same clip norm in all rounds; remove one of the two")
 	}
 	c.coefficients(t.Privacy.Mechanism)
 }
@@ -70,18 +70,18 @@ func (c *checker) coefficients(m *Mechanism) {
 	switch m.Kind {
 	case correlated.KindBLT:
 		if len(m.Scales) != m.Buffers || len(m.Decays) != m.Buffers {
-			c.fail([]string{path + "scales", path + "decays", path + "buffers"}, "are %d scales and %d decays; expected as many of each as buffers, which are %d, or none of both", len(m.Scales), len(m.Decays), m.Buffers)
+			c.fail([]string{path + "scales", path + "decays", path + "buffers"}, "are %d scales and %d decays; expected %d of each, the number of buffers, or neither", len(m.Scales), len(m.Decays), m.Buffers)
 			return
 		}
 	case correlated.KindBanded:
 		if len(m.Coefficients) != m.Bands {
-			c.fail([]string{path + "coefficients", path + "bands"}, "are %d; expected as many as bands, which are %d, or none", len(m.Coefficients), m.Bands)
+			c.fail([]string{path + "coefficients", path + "bands"}, "are %d coefficients; expected %d, the number of bands, or none", len(m.Coefficients), m.Bands)
 			return
 		}
 	case correlated.KindTree:
 	}
 	if _, err := m.Config().Strategy(); err != nil {
-		c.fail([]string{path + "kind"}, "has numbers that are no mechanism: %v", err)
+		c.fail([]string{path + "kind"}, "has invalid numbers: %v", err)
 	}
 }
 
@@ -97,12 +97,12 @@ func (c *dataChecker) settle(rounds int) Training {
 		t.Separation = users / t.Cohort
 	}
 	if most := users / t.Cohort; t.Separation > most {
-		c.fail("training.separation", "is %d; expected at most %d, since that number of rounds with cohorts of %d takes all of the %s", t.Separation, most, t.Cohort, readable.Count(users, "user"))
+		c.fail("training.separation", "is %d; expected at most %d, because that number of rounds with cohorts of %d takes all of the %s", t.Separation, most, t.Cohort, readable.Count(users, "user"))
 		return t
 	}
 	p := privacy.Recipe{Population: users, Cohort: t.Cohort, Separation: t.Separation}.Participation(rounds)
 	if t.Participations > 0 && p.Times > t.Participations {
-		c.fail("training.participations", "is %d, and with %s somebody takes part %s; expected at least that, or fewer rounds", t.Participations, readable.Count(rounds, "round"), readable.Count(p.Times, "time"))
+		c.fail("training.participations", "is %d, but with %s some user takes part %s; expected at least that, or fewer rounds", t.Participations, readable.Count(rounds, "round"), readable.Count(p.Times, "time"))
 	}
 	c.settleMechanism(&t, p)
 	return t
@@ -114,7 +114,7 @@ func (c *dataChecker) settleMechanism(t *Training, p correlated.Participation) {
 	}
 	const path = "training.privacy.mechanism"
 	if p.Rounds > privacy.MaxCorrelatedRounds {
-		c.fail(path, "is accounted for over %d rounds at most, and there are %d; expected fewer rounds", privacy.MaxCorrelatedRounds, p.Rounds)
+		c.fail(path, "supports at most %d rounds, but the training has %d; expected fewer rounds", privacy.MaxCorrelatedRounds, p.Rounds)
 		return
 	}
 	if t.Privacy.Mechanism.given() {
@@ -122,7 +122,7 @@ func (c *dataChecker) settleMechanism(t *Training, p correlated.Participation) {
 	}
 	found, err := t.Privacy.Mechanism.found(p)
 	if err != nil {
-		c.fail(path, "cannot be found for the rounds: %v", err)
+		c.fail(path, "cannot be computed for the rounds: %v", err)
 	}
 	changed := *t.Privacy
 	changed.Mechanism = found

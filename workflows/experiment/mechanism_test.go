@@ -58,15 +58,15 @@ func TestMechanismsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	const noise = "clip: 1, noise_multiplier: 4, delta: 1e-5"
 	for want, lines := range map[string]string{
-		"is 31; expected at most 30":            "  rounds: 9\n  separation: 31\n  privacy: {" + noise + "}",
-		"somebody takes part 3 times":           "  rounds: 90\n  participations: 2\n  privacy: {" + noise + "}",
-		"correlates noise that is not there":    "  rounds: 9\n  privacy: {clip: 1, mechanism: {}}",
-		"in proportion to the same clip norm":   "  rounds: 9\n  privacy: {" + noise + ", adaptive: {}, mechanism: {}}",
-		"expected as many of each as buffers":   "  rounds: 9\n  privacy: {" + noise + ", mechanism: {scales: [0.1]}}",
-		"expected as many as bands":             "  rounds: 9\n  privacy: {" + noise + ", mechanism: {kind: banded, coefficients: [1]}}",
-		"has numbers that are no mechanism":     "  rounds: 9\n  privacy: {" + noise + ", mechanism: {kind: banded, bands: 2, coefficients: [0.5, 0.5]}}",
-		"which training.algorithm: sgd does no": "  rounds: 9\n  algorithm: sgd\n  privacy: {" + noise + "}",
-		"is accounted for over 1048576 rounds":  "  rounds: 2000000\n  privacy: {" + noise + ", mechanism: {kind: tree}}",
+		"is 31; expected at most 30":              "  rounds: 9\n  separation: 31\n  privacy: {" + noise + "}",
+		"some user takes part 3 times":            "  rounds: 90\n  participations: 2\n  privacy: {" + noise + "}",
+		"correlates noise, but there is no noise": "  rounds: 9\n  privacy: {clip: 1, mechanism: {}}",
+		"needs the same clip norm in all rounds":  "  rounds: 9\n  privacy: {" + noise + ", adaptive: {}, mechanism: {}}",
+		"of each, the number of buffers":          "  rounds: 9\n  privacy: {" + noise + ", mechanism: {scales: [0.1]}}",
+		"the number of bands, or none":            "  rounds: 9\n  privacy: {" + noise + ", mechanism: {kind: banded, coefficients: [1]}}",
+		"has invalid numbers":                     "  rounds: 9\n  privacy: {" + noise + ", mechanism: {kind: banded, bands: 2, coefficients: [0.5, 0.5]}}",
+		"which training.algorithm: sgd does no":   "  rounds: 9\n  algorithm: sgd\n  privacy: {" + noise + "}",
+		"supports at most 1048576 rounds":         "  rounds: 2000000\n  privacy: {" + noise + ", mechanism: {kind: tree}}",
 	} {
 		if _, err := resolved(t, lines, 305); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\nerror %v, want %q", lines, err, want)

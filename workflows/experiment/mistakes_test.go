@@ -125,12 +125,12 @@ func TestAMistakeInTheDesignOfCanariesIsReportedOnce(t *testing.T) {
 	for _, c := range []struct{ block, audit, set, want string }{
 		{"{design: own-word}", "{one_run: {canaries: 99}}", "canaries.design=xx", `--set canaries.design=xx: canaries.design: is "xx"; ` + designs},
 		{"{design: own-word}", "{one_run: {canaries: 99}}", "canaries.design=null", empty},
-		{"{design: null}", "{one_run: {canaries: 99}}", "seed=2", "x.yaml:4:20: canaries.design: has no value; " + designs + ", or leave the field out"},
+		{"{design: null}", "{one_run: {canaries: 99}}", "seed=2", "x.yaml:4:20: canaries.design: has no value; " + designs + ", or remove the field"},
 		{"{}", "{one_run: {canaries: 99}}", "seed=2", empty},
 		{"{desing: own-word}", "{one_run: {canaries: 99}}", "seed=2", "x.yaml:4:12: canaries.desing: unknown field; did you mean canaries.design?"},
 		{"{design: own-word}", "{one_run: {canaries: 99, design: random}}", "seed=2", "x.yaml:4:20: canaries.design: is own-word, overridden by audit.one_run.design: random; remove one of them"},
 		{"{design: own-word}", "{many_runs: {canaries_of: update}}", "training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5}", "x.yaml:4:20: canaries.design: is own-word, overridden by audit.many_runs.canaries_of: update; remove one of them"},
-		{"{design: own-word}", "{membership: {}}", "data.held_out_users.fraction=20%", "x.yaml:4:20: canaries.design: is own-word, and no audit draws canaries of its own; expected audit.one_run or audit.many_runs, or no design"},
+		{"{design: own-word}", "{membership: {}}", "data.held_out_users.fraction=20%", "x.yaml:4:20: canaries.design: is own-word, but no audit draws canaries by it; add audit.one_run or audit.many_runs, or remove it"},
 	} {
 		_, err := Parse("x.yaml", []byte(minimal+"canaries: "+c.block+"\naudit: "+c.audit+"\n"), Options{Sets: []string{c.set}})
 		if err == nil || err.Error() != c.want {

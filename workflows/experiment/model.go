@@ -102,12 +102,12 @@ func (c *checker) pretrained() {
 	m := &c.Model
 	if m.Pretrained == "" {
 		if m.PretrainedSHA256 != "" {
-			c.fail([]string{"model.pretrained_sha256"}, "is given without %s; expected both, or none", field)
+			c.fail([]string{"model.pretrained_sha256"}, "is given without %s; expected both, or neither", field)
 		}
 		return
 	}
 	if c.Data.Level != text.SubwordLevel {
-		c.fail([]string{field, "data.level"}, "needs the tokens of its tokenizer, and data.level is %s; expected %s", c.Data.Level, text.SubwordLevel)
+		c.fail([]string{field, "data.level"}, "needs the tokens of its tokenizer, but data.level is %s; expected %s", c.Data.Level, text.SubwordLevel)
 	}
 	if !m.unread() {
 		if _, err := storage.ParseDigest(m.PretrainedSHA256); err != nil {
@@ -117,7 +117,7 @@ func (c *checker) pretrained() {
 	}
 	for _, name := range []string{"embedding", "units", "layers", "heads", "context", "untied", "blocks"} {
 		if path := "model." + name; c.givenTogether(path, field) {
-			c.fail([]string{path, field}, "describes the network, and %s already has one; remove it for this cell", m.Pretrained)
+			c.fail([]string{path, field}, "describes the network, which %s already defines; remove it for this cell", m.Pretrained)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (e *Experiment) ListCanaryWords(words []string) error {
 			continue
 		}
 		if len(words) == 0 {
-			return fmt.Errorf("%s has no words of one token each; list some as symbols", e.Data.Tokenizer)
+			return fmt.Errorf("%s has no words that are single tokens; list words as symbols", e.Data.Tokenizer)
 		}
 		f.Symbols = words
 	}
@@ -222,9 +222,9 @@ func (c *checker) subwords() {
 		return
 	}
 	if c.Data.Tokenizer == "" {
-		c.fail([]string{"data.tokenizer", "data.level"}, "missing, and data.level is %s; expected the path of a file tokenizer.json", c.Data.Level)
+		c.fail([]string{"data.tokenizer", "data.level"}, "missing, but data.level is %s; expected the path of a file tokenizer.json", c.Data.Level)
 	}
 	if c.Data.Sanitize != nil {
-		c.fail([]string{"data.sanitize", "data.level"}, "looks for patterns in words or bytes, and data.level is %s; expected another level", c.Data.Level)
+		c.fail([]string{"data.sanitize", "data.level"}, "looks for patterns in words or bytes, but data.level is %s; expected another level", c.Data.Level)
 	}
 }

@@ -539,12 +539,12 @@ func TestModelsAndSchedulesAreCheckedBeforeAnythingRuns(t *testing.T) {
 		"model.projection=0":                                    "the last layer's output has width 670: want that of the embedding, 96",
 		"training.client.schedule={kind: step}":                 "training.client.schedule: learning-rate schedule: every 0: want at least 1 step",
 		"training.server.schedule={kind: cosine, warm_up: 100}": "100 steps with a warm-up of 100: want at least 2 after the warm-up",
-		"training.client.schedule={kind: constant, every: 3}":   "has no meaning with training.client.schedule.kind: constant",
-		"training={algorithm: sgd, client: {proximal: 1}}":      "training.client.proximal: has no meaning with training.algorithm: sgd",
-		"training.quantize_bits=8":                              "training.quantize_bits: rounds the models that are measured, and without an audit block none is",
+		"training.client.schedule={kind: constant, every: 3}":   "has no effect with training.client.schedule.kind: constant",
+		"training={algorithm: sgd, client: {proximal: 1}}":      "training.client.proximal: has no effect with training.algorithm: sgd",
+		"training.quantize_bits=8":                              "training.quantize_bits: rounds measured models, but without an audit block no model is measured",
 		"training.quantize_bits=1":                              "training.quantize_bits: is 1; expected a whole number from 2 to 8",
 		"training.client.dropout=1":                             "training.client.dropout: is 1; expected a number from 0, below 1",
-		"model={kind: gru, kernel: 3}":                          "model.kernel: has no meaning with model.kind: gru",
+		"model={kind: gru, kernel: 3}":                          "model.kernel: has no effect with model.kind: gru",
 		"model.dropout=0.1":                                     "did you mean training.client.dropout?",
 	} {
 		_, err := Parse("x.yaml", []byte(minimal), Options{Sets: []string{set}})

@@ -197,10 +197,10 @@ func (c *Cell) powerWarnings() (warnings []string) {
 	for _, s := range c.gated(c.Statements(nil)) {
 		switch {
 		case s.Allowed != nil && s.Largest != nil && *s.Allowed >= s.Largest():
-			warnings = append(warnings, fmt.Sprintf("audit.fail_if.%s: %g cannot fail (%s): with %s the number is at most %.3g; lower the limit, or use more",
+			warnings = append(warnings, fmt.Sprintf("audit.fail_if.%s: %g cannot fail (%s): with %s the value is at most %.3g; lower the limit, or use more",
 				s.Gate, *s.Allowed, c.Label, readable.Count(s.Sizes[0].N, s.Sizes[0].Unit), s.Largest()))
 		case s.Allowed == nil && s.None != "":
-			warnings = append(warnings, fmt.Sprintf("audit.%s has too few for any statement (%s): %s", &s, c.Label, s.None))
+			warnings = append(warnings, fmt.Sprintf("audit.%s has no power (%s): %s", &s, c.Label, s.None))
 		}
 	}
 	return warnings
@@ -231,10 +231,10 @@ type FalseAlarm struct {
 
 func (f FalseAlarm) String() string {
 	if f.MinUsers > 0 {
-		return fmt.Sprintf("%s: %g cannot be passed with so few users: %d, where it takes %d; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: %d)",
+		return fmt.Sprintf("%s: %g cannot pass with %d users, because it needs %d; the gate fails by design, not by a false alarm, unless the value is certainly below the limit (cells: %d)",
 			f.Limit, f.Allowed, f.Users, f.MinUsers, f.Cells)
 	}
-	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%s in all: %d, cells: %d, %s)",
+	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%s in total: %d, cells: %d, %s)",
 		f.Limit, f.Allowed, f.Probability, f.Unit, f.Trials, f.Cells, cmp.Or(f.Where, "nothing memorized"))
 }
 
@@ -305,7 +305,7 @@ func (c *checker) faults() {
 		}
 		levels := faultLevels(f.Fault)
 		if !slices.Contains(levels, level) {
-			c.fail([]string{join(path, "fault"), "data.level"}, "is %s, and the text is read at the %s level, where there is no such fault; expected the level %s, or another fault", f.Fault, level, listed(levels))
+			c.fail([]string{join(path, "fault"), "data.level"}, "is %s, which data.level: %s does not support; expected %s, or another fault", f.Fault, level, listed(levels))
 		}
 	}
 }

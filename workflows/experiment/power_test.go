@@ -35,7 +35,7 @@ func TestThePowerOfCountedCanaries(t *testing.T) {
 func TestTooFewForAStatementIsAWarning(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal, "canaries={user_probability: [1/4], example_probability: [1/2], per_configuration: 1}", "audit={random_sampling: {references: 10}}")
-	if got := strings.Join(spec.Cells[0].Warnings(), "\n"); !strings.Contains(got, "audit.random_sampling has too few for any statement") {
+	if got := strings.Join(spec.Cells[0].Warnings(), "\n"); !strings.Contains(got, "audit.random_sampling has no power") {
 		t.Errorf("warnings %q", got)
 	}
 }
@@ -45,8 +45,8 @@ func TestTooFewForAStatementIsAWarning(t *testing.T) {
 func TestALimitThatNoResultExceedsIsAWarning(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]string{
-		"many_runs_epsilon_lower: 1.4": "", "many_runs_epsilon_lower: 1.5": "audit.fail_if.many_runs_epsilon_lower: 1.5 cannot fail (by-user, DP-FedAvg, b=50): with 62 trainings the number is at most 1.46",
-		"epsilon_lower: 1": "", "epsilon_lower: 1.1": "audit.fail_if.epsilon_lower: 1.1 cannot fail (by-user, DP-FedAvg, b=50): with 40 canaries the number is at most 1.05",
+		"many_runs_epsilon_lower: 1.4": "", "many_runs_epsilon_lower: 1.5": "audit.fail_if.many_runs_epsilon_lower: 1.5 cannot fail (by-user, DP-FedAvg, b=50): with 62 trainings the value is at most 1.46",
+		"epsilon_lower: 1": "", "epsilon_lower: 1.1": "audit.fail_if.epsilon_lower: 1.1 cannot fail (by-user, DP-FedAvg, b=50): with 40 canaries the value is at most 1.05",
 	} {
 		spec := parse(t, minimal, "training.privacy={clip: 0.1, noise_multiplier: 1, delta: 1e-5}", "audit={one_run: {canaries: 40}, many_runs: {runs: 62}, fail_if: {"+limit+"}}")
 		if got := strings.Join(spec.Cells[0].Warnings(), "\n"); strings.Contains(got, "cannot fail") != (want != "") || !strings.Contains(got, want) {
@@ -154,7 +154,7 @@ func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
 	if len(got) != 2 || got[0].Allowed != 1 || got[0].Cells != 2 || got[1].Allowed != 0 || got[1].Probability != 1 {
 		t.Errorf("false alarms %+v, want two limits of two cells, the second certain", got)
 	}
-	const sentence = "audit.fail_if.exposure: 1 gives a false alarm with a probability of at most 1 (canaries in all: 16, cells: 2, nothing memorized)"
+	const sentence = "audit.fail_if.exposure: 1 gives a false alarm with a probability of at most 1 (canaries in total: 16, cells: 2, nothing memorized)"
 	if got[0].String() != sentence {
 		t.Errorf("got %q, want %q", got[0].String(), sentence)
 	}
@@ -167,8 +167,8 @@ func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
 func TestAGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
 	t.Parallel()
 	for heldOut, want := range map[int]string{
-		3: "audit.fail_if.membership_auc: 0.6 cannot be passed with so few users: 3, where it takes 8; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: 1)",
-		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.12 (AUCs in all: 5, cells: 1, the measured number at the limit)",
+		3: "audit.fail_if.membership_auc: 0.6 cannot pass with 3 users, because it needs 8; the gate fails by design, not by a false alarm, unless the value is certainly below the limit (cells: 1)",
+		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.12 (AUCs in total: 5, cells: 1, the measured number at the limit)",
 	} {
 		spec, facts := parse(t, minimal, "data.held_out_users.fraction=1/10", "audit={membership: {}, fail_if: {membership_auc: 0.6}}", "canaries=null"), plenty
 		facts.HeldOutUsers = heldOut

@@ -104,13 +104,13 @@ func (e *Experiment) Sources() []Source {
 func (c *checker) preparingLanguages() {
 	for _, l := range c.Prepare.languages() {
 		if c.Data.Level.Scheme().Images {
-			c.fail([]string{l.Path, "data.level"}, "says how likely texts are, and data.level is %s; expected texts", c.Data.Level)
+			c.fail([]string{l.Path, "data.level"}, "computes the likelihood of texts, but data.level is %s; expected texts", c.Data.Level)
 		}
 		if !c.Data.Select.unlikely() {
-			c.fail([]string{l.Path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
+			c.fail([]string{l.Path, "data.select"}, "is not used; add data.select.examples: unlikely, or remove it")
 		}
 		if l.Of.Source == "" {
-			c.refuse([]string{l.Path + ".sha256", l.Path + ".form", l.Path + ".columns"}, []string{l.Path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.Path)
+			c.refuse([]string{l.Path + ".sha256", l.Path + ".form", l.Path + ".columns"}, []string{l.Path + ".source"}, "describes a source, but %s.source is missing; add it, or remove the field", l.Path)
 		}
 		c.prepared(l.Path, &l.Of.Preparation)
 	}
@@ -123,14 +123,14 @@ func (c *checker) preparingClassifier() {
 	}
 	const path = "prepare.classifier"
 	if !c.Data.Level.Scheme().Images {
-		c.fail([]string{path, "data.level"}, "predicts the labels of images, and data.level is %s; expected image", c.Data.Level)
+		c.fail([]string{path, "data.level"}, "predicts the labels of images, but data.level is %s; expected image", c.Data.Level)
 	}
 	if err := p.ExperimentFor(c.Experiment).Model.Config(&c.Data).Validate(); err != nil && c.Data.Level.Scheme().Images {
 		c.fail([]string{path, "data.image"}, "does not work with images of %s: %v", c.Data.Reading().Image, err)
 	}
 	judges := func(m Method) bool { return m.Classifier }
 	if !c.Data.Select.predicted() && !slices.ContainsFunc(c.Audit.Requested(), judges) {
-		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users, audit.generated_images or audit.accuracy_per_user, or no such preparation")
+		c.fail([]string{path, "data.select"}, "is not used; add data.select.examples, data.select.users, audit.generated_images or audit.accuracy_per_user, or remove it")
 	}
 	c.prepared(path, p)
 }

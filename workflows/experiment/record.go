@@ -81,7 +81,7 @@ func (s *Spec) read(d *json.Decoder) error {
 		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("there is something after the object")
+		return errors.New("unexpected data after the object")
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func isJoined(text string, parts []string) bool {
 func (s *Spec) checkCell(i int, paths []string) error {
 	c := &s.Cells[i]
 	if want := cellName(i, len(s.Cells)); c.Index != i || c.Name != want || c.Experiment.Name != s.Name {
-		return fmt.Errorf("it says index %d, name %.40q, experiment %.60q; expected %d, %q, %.60q", c.Index, c.Name, c.Experiment.Name, i, want, s.Name)
+		return fmt.Errorf("it has index %d, name %.40q, experiment %.60q; expected %d, %q, %.60q", c.Index, c.Name, c.Experiment.Name, i, want, s.Name)
 	}
 	if len(c.Label) > maxLabel {
 		return fmt.Errorf("its label has %d bytes; expected at most %d", len(c.Label), maxLabel)
@@ -325,7 +325,7 @@ func (e *Experiment) same(given *Experiment) error {
 	for _, d := range Differences(read, e) {
 		return fmt.Errorf("%s is %.100s; expected %.100s, as in a file", d.Path, plainOrNone(d.After), plainOrNone(d.Before))
 	}
-	return errors.New("its fields are not those that a file gives")
+	return errors.New("its fields differ from those of a file")
 }
 
 // checkRounds checks the fields that depend on the rounds computed from epochs.

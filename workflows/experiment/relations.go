@@ -162,7 +162,7 @@ func (c *checker) parts() {
 	test, validation := c.Data.Test.Fraction, c.Data.Validation.Fraction
 	if sum := new(big.Rat).Add(test.Rat(), validation.Rat()); sum.Cmp(big.NewRat(1, 1)) >= 0 {
 		c.fail([]string{"data.validation.fraction", "data.test.fraction"},
-			"is %s; with data.test.fraction %s nothing is left to train on", validation, test)
+			"is %s; with data.test.fraction %s no training data is left", validation, test)
 	}
 	c.split("data.test", c.Data.Test.Split, test)
 	c.split("data.validation", c.Data.Validation.Split, validation)
@@ -197,7 +197,7 @@ func (c *checker) sanitize() {
 
 func (c *checker) disagreement() {
 	if c.Data.Disagreement != nil && c.Training.Privacy != nil {
-		c.fail([]string{"data.disagreement", "training.privacy"}, "lets two models that no noise protects decide what is trained on, which no guarantee covers; set one of the two to null for this cell")
+		c.fail([]string{"data.disagreement", "training.privacy"}, "selects the training data by two models without noise, which no guarantee covers; set one of the two to null for this cell")
 	}
 }
 
@@ -290,7 +290,7 @@ func (c *checker) earlyStopping() {
 		c.fail([]string{"training.early_stopping", "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
 	if c.Training.Privacy != nil {
-		c.fail([]string{"training.early_stopping", "training.privacy"}, "would end a training whose privacy is counted to its last step; set one of the two to null for this cell")
+		c.fail([]string{"training.early_stopping", "training.privacy"}, "may end the training early, but its privacy is accounted for all of its steps; set one of the two to null for this cell")
 	}
 }
 
@@ -301,7 +301,7 @@ func (c *checker) stopAt() {
 		return
 	}
 	if s.RecallAt1.IsZero() == (s.Perplexity == 0) {
-		c.fail([]string{path, path + ".recall_at_1", path + ".perplexity"}, "expected one of recall_at_1, such as 15%%, and perplexity, such as 60; in a grid null removes the other")
+		c.fail([]string{path, path + ".recall_at_1", path + ".perplexity"}, "expected either recall_at_1, such as 15%%, or perplexity, such as 60 (in a grid, null removes the other)")
 	}
 	if !c.Data.Validation.Exists() {
 		c.fail([]string{path, "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
@@ -315,10 +315,10 @@ func (c *checker) stopAtBeside(path string) {
 		c.fail([]string{path, "training.early_stopping"}, "given together with training.early_stopping; set one of the two to null for this cell")
 	}
 	if p := c.Training.Privacy; p != nil && (c.Training.Central() || p.NoiseMultiplier > 0) {
-		c.fail([]string{path, "training.privacy"}, "would let examples that no noise protects decide when a private training ends; set one of the two to null for this cell")
+		c.fail([]string{path, "training.privacy"}, "would end a private training by examples that no noise protects; set one of the two to null for this cell")
 	}
 	if c.Model.Kind.ForImages() || c.Data.Label != "" {
-		c.fail([]string{path, "model.kind"}, "measures how well a language model guesses words, and model.kind is %s; remove it", c.Model.Kind)
+		c.fail([]string{path, "model.kind"}, "measures the predictions of a language model, but model.kind is %s; remove it", c.Model.Kind)
 	}
 }
 
@@ -345,10 +345,10 @@ func (c *checker) model() {
 		return // the sizes are unknown; Resolve checks them
 	}
 	if longest := c.Data.Reading().Sequence; c.Model.Kind == models.Transformer && longest > c.Model.Context {
-		c.fail([]string{"model.context", "data.sequence"}, "is %d, and an example has up to %d tokens (data.sequence); expected at least as many", c.Model.Context, longest)
+		c.fail([]string{"model.context", "data.sequence"}, "is %d, but an example has up to %d tokens (data.sequence); expected at least that number", c.Model.Context, longest)
 	}
 	if a := c.Model.Adapters; a != nil && len(slices.Compact(slices.Sorted(slices.Values(a.Matrices)))) < len(a.Matrices) {
-		c.fail([]string{"model.adapters.matrices"}, "has a matrix twice; expected each once")
+		c.fail([]string{"model.adapters.matrices"}, "lists a matrix twice; expected distinct matrices")
 	}
 	config := c.Model.Config(&c.Data)
 	err := config.Validate()
@@ -359,7 +359,7 @@ func (c *checker) model() {
 	case c.Model.Adapters != nil && config.Frozen().Validate() == nil:
 		c.fail([]string{"model.adapters", "model.embedding"}, "%s", strings.ReplaceAll(errors.Unwrap(err).Error(), "adapters: ", ""))
 	case c.Model.Kind == models.Transformer && c.Data.Pairs:
-		c.fail([]string{"data.pairs", "model.kind"}, "makes an encoder-decoder of the model, which no %s is; remove it for this cell", models.Transformer)
+		c.fail([]string{"data.pairs", "model.kind"}, "needs an encoder-decoder, which a %s is not; remove it for this cell", models.Transformer)
 	default:
 		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", c.Data.OrdinaryTokens(), err)
 	}
@@ -369,7 +369,7 @@ func (c *checker) model() {
 func (c *checker) quantization() {
 	if c.Training.QuantizeBits != nil && c.Audit == nil {
 		c.fail([]string{"training.quantize_bits", "audit"},
-			"rounds the models that are measured, and without an audit block none is; add one, such as audit: {}")
+			"rounds measured models, but without an audit block no model is measured; add one, such as audit: {}")
 	}
 }
 
@@ -382,10 +382,10 @@ func (c *checker) privacy() {
 		c.fail([]string{"training.privacy.key"}, "is %s; expected the fingerprint of a key, 32 lower-case hex digits", quote(p.Key))
 	}
 	if p.Key != "" && !p.Secret() {
-		c.fail([]string{"training.privacy.key", "training.privacy.randomness"}, "is given, but no secret is used; set training.privacy.randomness to secret, or remove the key")
+		c.fail([]string{"training.privacy.key", "training.privacy.randomness"}, "is given, but training.privacy.randomness is not secret; set it to secret, or remove the key")
 	}
 	if p.Secret() && p.NoiseMultiplier == 0 {
-		c.fail([]string{"training.privacy.randomness", "training.privacy.noise_multiplier"}, "is secret, which protects noise that is not there; set training.privacy.noise_multiplier, or remove randomness")
+		c.fail([]string{"training.privacy.randomness", "training.privacy.noise_multiplier"}, "is secret, but there is no noise to protect; set training.privacy.noise_multiplier, or remove randomness")
 	}
 	if q := p.ClipQuantile(); q != nil {
 		if _, err := q.UpdateNoise(p.NoiseMultiplier); err != nil {
@@ -402,7 +402,7 @@ func (c *checker) privacy() {
 func (c *checker) delta() {
 	if p := c.Training.Privacy; p != nil && p.NoiseMultiplier > 0 && p.Delta == 0 {
 		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
-			"missing; noise gives an (epsilon, delta) guarantee: expected a number above 0, below 1, such as 1e-7")
+			"missing; a guarantee by noise needs a delta: expected a number above 0, below 1, such as 1e-7")
 	}
 }
 
@@ -413,14 +413,14 @@ func (c *checker) privateRecords() {
 		return
 	}
 	if k := c.Model.Kind; k.ForImages() || k.ForLabels() {
-		c.fail([]string{"training.privacy", "training.algorithm", "model.kind"}, "clips the gradient of every record with sgd, which a %s cannot; use fedavg, or set it to null for this cell", k)
+		c.fail([]string{"training.privacy", "training.algorithm", "model.kind"}, "clips the gradient of each record with sgd, which a %s does not support; use fedavg, or set it to null for this cell", k)
 	}
 	if c.Training.Client.GradientClip != nil {
 		c.fail([]string{"training.client.gradient_clip", "training.privacy"},
-			"bounds the gradient of a whole minibatch, where training.privacy.clip bounds that of every record; remove it")
+			"bounds the gradient of a whole minibatch, but training.privacy.clip already bounds that of every record; remove it")
 	}
 	if p.Adaptive != nil {
 		c.fail([]string{"training.privacy.adaptive", "training.algorithm"},
-			"follows the norms of users' updates, which training.algorithm: sgd does not have; remove it, or use fedavg")
+			"adapts to the norms of users' updates, which training.algorithm: sgd does not have; remove it, or use fedavg")
 	}
 }

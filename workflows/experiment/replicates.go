@@ -43,7 +43,7 @@ func (r *gridReader) listedSeeds(items []*node) {
 			continue
 		}
 		if slices.ContainsFunc(r.grid.replicates, func(v pathValue) bool { return string(v.json) == string(value.json) }) {
-			r.fail(item.at, "grid.replicates", "has the seed %s twice; a cell that is run again with its seed gives the same bytes", plain(value.json))
+			r.fail(item.at, "grid.replicates", "has the seed %s twice; expected distinct seeds, because equal seeds give equal results", plain(value.json))
 			continue
 		}
 		r.grid.replicates = append(r.grid.replicates, value)
@@ -86,7 +86,7 @@ func (r *gridReader) seedsAlone() {
 	if len(r.grid.replicates) == 0 {
 		return
 	}
-	const reason = "stands beside grid.replicates, and both set the seed: an axis compares seeds, replicates are averaged over them; remove one of the two"
+	const reason = "is given together with grid.replicates, and both set the seed: an axis compares seeds, replicates are averaged over them; remove one of the two"
 	for _, a := range r.grid.axes {
 		if a.path == seedPath {
 			r.fail(a.at, "grid.axes.seed", reason)
@@ -98,7 +98,7 @@ func (r *gridReader) seedsAlone() {
 		}
 	}
 	if n := r.grid.body.get(seedPath); n != nil && n.layer == overrideLayer && r.listed {
-		r.fail(n.at, seedPath, "grid.replicates lists the seeds, which would win; override that, as in --set 'grid.replicates=[4, 5]'")
+		r.fail(n.at, seedPath, "grid.replicates overrides this field with its list of seeds; change that list, as in --set 'grid.replicates=[4, 5]'")
 	}
 }
 
@@ -172,7 +172,7 @@ func (c *Cell) checkRow() error {
 	case len(c.Row.Label) > maxLabel:
 		return fmt.Errorf("the label of its row has %d bytes; expected at most %d", len(c.Row.Label), maxLabel)
 	case !ok || seed != c.Experiment.Seed:
-		return fmt.Errorf("it has a row, and its seed, %d, is not the last of its axes", c.Experiment.Seed)
+		return fmt.Errorf("it has a row, but its seed, %d, is not its last axis", c.Experiment.Seed)
 	}
 	return nil
 }
@@ -340,7 +340,7 @@ func Explain(path string) (*Page, error) {
 	if page := reference()[path]; page != nil {
 		return page, nil
 	}
-	return nil, fmt.Errorf("field %q: an experiment has none of that path%s", path, readable.DidYouMean(suggestPath(path)))
+	return nil, fmt.Errorf("field %q: no field of the experiment has this path%s", path, readable.DidYouMean(suggestPath(path)))
 }
 
 // cutLast splits a path at its last dot.

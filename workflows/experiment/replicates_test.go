@@ -101,8 +101,8 @@ func TestMistakesInReplicates(t *testing.T) {
 		"{replicates: [1, 1]}":                  "grid.replicates: has the seed 1 twice",
 		"{replicates: [1, -1]}":                 "seed: is -1; expected a whole number",
 		"{replicates: 20000}":                   "1 to 10000",
-		"{replicates: 2, axes: {seed: [5, 6]}}": "grid.axes.seed: stands beside grid.replicates, and both set the seed: an axis compares seeds",
-		"{replicates: 2, include: [{seed: 5}]}": "grid.include.seed: stands beside grid.replicates",
+		"{replicates: 2, axes: {seed: [5, 6]}}": "grid.axes.seed: is given together with grid.replicates, and both set the seed: an axis compares seeds",
+		"{replicates: 2, include: [{seed: 5}]}": "grid.include.seed: is given together with grid.replicates",
 		"{replicates: 200, axes: {training.cohort: [" + seedList(51) + "]}}": "has more than 10000 cells",
 	} {
 		_, err := Parse("x.yaml", []byte(minimal+"grid: "+grid+"\n"), Options{})
@@ -112,7 +112,7 @@ func TestMistakesInReplicates(t *testing.T) {
 	}
 	for set, want := range map[string]string{
 		"grid.replicates=[4, 5]": "",
-		"seed=2":                 "seed: grid.replicates lists the seeds, which would win",
+		"seed=2":                 "seed: grid.replicates overrides this field with its list of seeds",
 	} {
 		_, err := Parse("x.yaml", []byte(minimal+"grid: {replicates: [1, 2]}\n"), Options{Sets: []string{set}})
 		if fmt := fmt.Sprint(err); (want == "") != (err == nil) || !strings.Contains(fmt, want) {
@@ -135,10 +135,10 @@ func TestARecordSaysWhichRowACellIsOf(t *testing.T) {
 		t.Fatalf("the spec comes back otherwise (%v)", err)
 	}
 	for want, spoil := range map[string]func(*Cell){
-		"its row is called \"x\"":         func(c *Cell) { c.Row = &Row{Name: "x"} },
-		"the label of its row has 70000":  func(c *Cell) { c.Row = &Row{Name: "r01", Label: strings.Repeat("x", 70000)} },
-		"seed, 3, is not the last of its": func(c *Cell) { c.Axes = c.Axes[:1] },
-		"seed, 4, is not the last of its": func(c *Cell) { c.Experiment.Seed = 4 },
+		"its row is called \"x\"":        func(c *Cell) { c.Row = &Row{Name: "x"} },
+		"the label of its row has 70000": func(c *Cell) { c.Row = &Row{Name: "r01", Label: strings.Repeat("x", 70000)} },
+		"seed, 3, is not its last axis":  func(c *Cell) { c.Axes = c.Axes[:1] },
+		"seed, 4, is not its last axis":  func(c *Cell) { c.Experiment.Seed = 4 },
 	} {
 		broken := parse(t, overSeeds+"2}\n")
 		spoil(&broken.Cells[0])

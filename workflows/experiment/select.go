@@ -85,20 +85,20 @@ func (c *checker) selecting() {
 		return
 	}
 	if given := s.given(); given != 1 {
-		c.fail([]string{"data.select"}, "has %d of words, examples and users; expected one of the three", given)
+		c.fail([]string{"data.select"}, "has %d of words, examples and users; expected exactly one", given)
 	}
 	if s.Users != nil && s.Users.Below.IsZero() == s.Users.Above.IsZero() {
-		c.fail([]string{"data.select.users"}, "expected one of below and above, such as below: 25%%")
+		c.fail([]string{"data.select.users"}, "expected either below or above, such as below: 25%%")
 	}
 	if s.AtLeast > 0 && s.Examples == "" {
-		c.fail([]string{"data.select.at_least", "data.select.examples"}, "is about selected examples; expected data.select.examples beside it")
+		c.fail([]string{"data.select.at_least", "data.select.examples"}, "needs data.select.examples; add it, or remove the field")
 	}
 	if s.Words != nil && c.Data.Level != text.ByteLevel {
-		c.fail([]string{"data.select.words", "data.level"}, "selects words, which are spelled in bytes, and data.level is %s; expected byte", c.Data.Reading().Level)
+		c.fail([]string{"data.select.words", "data.level"}, "selects words, which become examples in bytes, but data.level is %s; expected byte", c.Data.Reading().Level)
 	}
 	c.selectedExamples(s)
 	if s.predicted() && c.Prepare.classifier() == nil {
-		c.fail([]string{"data.select", "prepare.classifier"}, "needs the predictions of a classifier, and the experiment has none; expected prepare.classifier, such as {steps: 2000}")
+		c.fail([]string{"data.select", "prepare.classifier"}, "needs the predictions of a classifier; add prepare.classifier, such as {steps: 2000}")
 	}
 	if s.Words == nil {
 		c.uncounted()
@@ -130,7 +130,7 @@ func (c *checker) selectedExamples(s *Select) {
 		c.random(s)
 	case selection.Labelled, selection.Unlabelled:
 		if !c.Data.Image.lacksLabels() {
-			c.fail([]string{path, "data.image.unlabelled", "data.level"}, "is %s, and every line of the source must have a label; expected data.image.unlabelled: true beside it", s.Examples)
+			c.fail([]string{path, "data.image.unlabelled", "data.level"}, "is %s, but every image must have a label; add data.image.unlabelled: true", s.Examples)
 		}
 	case selection.OfLowChance:
 		c.unlikely(s)
@@ -142,20 +142,20 @@ func (c *checker) selectedExamples(s *Select) {
 func (c *checker) unlikely(s *Select) {
 	const path = "data.select.examples"
 	if c.Prepare == nil || c.Prepare.LanguageModel == nil {
-		c.fail([]string{path, "prepare.language_model"}, "needs the likelihoods of a language model, and the experiment has none; expected prepare.language_model, such as {source: public.jsonl, steps: 2000}")
+		c.fail([]string{path, "prepare.language_model"}, "needs the likelihoods of a language model; add prepare.language_model, such as {source: public.jsonl, steps: 2000}")
 	}
 	if s.Percentile.IsZero() == (s.Above == nil) {
-		c.fail([]string{path, "data.select.percentile", "data.select.above"}, "is unlikely; expected one of data.select.percentile, such as 90%%, and data.select.above, such as 6 nats a token")
+		c.fail([]string{path, "data.select.percentile", "data.select.above"}, "is unlikely; add either data.select.percentile, such as 90%%, or data.select.above, such as 6 nats a token")
 	}
 }
 
 // random checks the number of drawn examples.
 func (c *checker) random(s *Select) {
 	if s.Share.IsZero() == (s.PerUser == 0) {
-		c.fail([]string{"data.select.examples", "data.select.share", "data.select.per_user"}, "is random; expected one of data.select.share, such as 10%%, and data.select.per_user, such as 5")
+		c.fail([]string{"data.select.examples", "data.select.share", "data.select.per_user"}, "is random; add either data.select.share, such as 10%%, or data.select.per_user, such as 5")
 	}
 	if s.PerUser > 0 && s.AtLeast > s.PerUser {
-		c.fail([]string{"data.select.at_least", "data.select.per_user"}, "is %d, and no user has more than the %s of data.select.per_user; expected at most that", s.AtLeast, readable.Count(s.PerUser, "example"))
+		c.fail([]string{"data.select.at_least", "data.select.per_user"}, "is %d, but no user has more than the %s of data.select.per_user; expected at most that", s.AtLeast, readable.Count(s.PerUser, "example"))
 	}
 }
 
@@ -165,16 +165,16 @@ func (c *checker) unlabelled() {
 		return
 	}
 	if s := c.Data.Select; s == nil || s.Examples != selection.Labelled && !s.Examples.Predicted() {
-		c.fail([]string{"data.image.unlabelled", "model.kind", "data.select.examples"}, "lets labels be missing, from which a cnn learns; expected data.select.examples: labelled, model.kind: gan, or no such field")
+		c.fail([]string{"data.image.unlabelled", "model.kind", "data.select.examples"}, "allows images without labels, but a cnn learns from labels; expected data.select.examples: labelled or model.kind: gan, or remove the field")
 	}
 }
 
 // uncounted checks the numbers that are unknown before the selection has run.
 func (c *checker) uncounted() {
 	if c.Training.Epochs > 0 {
-		c.fail([]string{"training.epochs", "data.select"}, "cannot be counted: how many are selected shows only in the run; expected training.rounds")
+		c.fail([]string{"training.epochs", "data.select"}, "cannot be converted to rounds, because the number of selected examples is known only during the run; use training.rounds")
 	}
 	if p := c.Training.Privacy; p != nil && p.Budget != nil {
-		c.fail([]string{"training.privacy.budget", "data.select"}, "cannot be planned: how many users are selected shows only in the run; expected none")
+		c.fail([]string{"training.privacy.budget", "data.select"}, "cannot be planned, because the number of selected users is known only during the run; remove it")
 	}
 }

@@ -139,19 +139,19 @@ func (c *checker) control(asked []Method) {
 	const path = "audit.control"
 	t, control := &c.Training, c.Audit.Control
 	if !slices.ContainsFunc(asked, func(m Method) bool { return m.OfPrivacy }) {
-		c.fail([]string{path}, "breaks the training on purpose, and no audit of privacy stands beside it; add audit.one_run or audit.one_shot, or remove the control")
+		c.fail([]string{path}, "breaks the training on purpose, but no audit of privacy would detect it; add audit.one_run or audit.one_shot, or remove the control")
 	}
 	switch {
 	case t.Central():
 		c.fail([]string{path, "training.algorithm"}, "is a fault of federated training; expected training.algorithm: fedavg, or no control")
 	case t.Privacy == nil || t.Privacy.NoiseMultiplier == 0:
-		c.fail([]string{path, "training.privacy"}, "breaks what is claimed, and without noise nothing is; set training.privacy.noise_multiplier, or remove the control")
+		c.fail([]string{path, "training.privacy"}, "violates the guarantee of the training, but without noise there is none; set training.privacy.noise_multiplier, or remove the control")
 	case t.Sampling == privacy.Separated:
-		c.fail([]string{path, "training.sampling"}, "is a fault of trainings whose cohorts are drawn anew and whose noise is independent; expected another training.sampling than %s", t.Sampling)
+		c.fail([]string{path, "training.sampling"}, "is a fault of trainings with independent cohorts and noise; expected a training.sampling other than %s", t.Sampling)
 	case t.Privacy.NoiseBy == privacy.ByDevices:
-		c.fail([]string{path, "training.privacy.noise_by"}, "is a fault of a server that makes the noise; expected training.privacy.noise_by: %s, or no control", privacy.ByServer)
+		c.fail([]string{path, "training.privacy.noise_by"}, "is a fault of a server that draws the noise; expected training.privacy.noise_by: %s, or no control", privacy.ByServer)
 	case control == privacy.PoissonAccounted && t.Sampling != privacy.Poisson:
-		c.fail([]string{path, "training.sampling"}, "accounts for Poisson samples that are not drawn, and training.sampling is %s; expected %s", t.Sampling, privacy.Poisson)
+		c.fail([]string{path, "training.sampling"}, "accounts for Poisson samples that are not drawn, but training.sampling is %s; expected %s", t.Sampling, privacy.Poisson)
 	}
 }
 
@@ -250,7 +250,7 @@ func methodPaths() string {
 func (c *checker) measured(path string, d *audits.Description, fields audits.Fields) {
 	if fields != nil && !audits.Asked(fields) {
 		other := "audit." + d.Name
-		c.fail([]string{path, other}, "limits what %s measures, which is not there; add it, or remove the limit", other)
+		c.fail([]string{path, other}, "limits a number of %s, which is not requested; add it, or remove the limit", other)
 	}
 }
 

@@ -122,7 +122,7 @@ func (s *Spec) filesOf(path, sha256 string) ([]storage.Digest, error) {
 		return []storage.Digest{digest}, nil
 	}
 	if SourceDigest(files) != digest {
-		return nil, fmt.Errorf("%s %s is not that of the %d files that are recorded for it; submit the experiment again", path, digest.Short(), len(files))
+		return nil, fmt.Errorf("%s %s does not match the %d files recorded for it; submit the experiment again", path, digest.Short(), len(files))
 	}
 	return files, nil
 }
@@ -227,7 +227,7 @@ func (c *checker) origin() {
 // order checks data.order.
 func (c *checker) order() {
 	if c.Data.Order == source.TimeOrder && c.Data.Users.Words > 0 {
-		c.fail([]string{"data.order", "data.users.words"}, "is time, which is for users as they are, and data.users.words is %d; expected 0", c.Data.Users.Words)
+		c.fail([]string{"data.order", "data.users.words"}, "is time, which needs unbalanced users, but data.users.words is %d; expected 0", c.Data.Users.Words)
 	}
 }
 
@@ -238,19 +238,19 @@ func (c *checker) dividing() {
 		return
 	}
 	if d.Size.Percentage.String() == "100%" {
-		c.fail([]string{"data.devices.size"}, "is 100%%, and leaves no private example to train on; expected less, or a number of examples")
+		c.fail([]string{"data.devices.size"}, "is 100%%, which leaves no private example to train on; expected less, or a number of examples")
 	}
 	if d.Prior == devices.Chronological && c.Data.Order == "" {
-		c.fail([]string{"data.devices.prior", "data.order"}, "is chronological, and nothing says in which order a user's examples were made; expected data.order: time, where every line has a \"time\", or data.order: source, where the lines of a user follow their time")
+		c.fail([]string{"data.devices.prior", "data.order"}, "is chronological, but data.order is missing; expected data.order: time, if every line has a \"time\", or data.order: source, if the lines of a user are in order of time")
 	}
 	if c.Data.grouped() && c.Data.Users.Words > 0 {
-		c.fail([]string{"data.devices.prior", "data.users.words"}, "is groups, which are those of users as they are, and data.users.words is %d; expected 0", c.Data.Users.Words)
+		c.fail([]string{"data.devices.prior", "data.users.words"}, "is groups, which needs unbalanced users, but data.users.words is %d; expected 0", c.Data.Users.Words)
 	}
 	if sum := new(big.Rat).Add(d.Unseen.Rat(), d.HeldOut.Rat()); sum.Cmp(big.NewRat(1, 1)) > 0 {
-		c.fail([]string{"data.devices.unseen", "data.devices.held_out"}, "is %s; with data.devices.held_out %s it is more than all users", d.Unseen, d.HeldOut)
+		c.fail([]string{"data.devices.unseen", "data.devices.held_out"}, "is %s; together with data.devices.held_out, %s, that is more than all users", d.Unseen, d.HeldOut)
 	}
 	if c.Data.Partition != population.ByUser {
-		c.fail([]string{"data.devices", "data.partition"}, "divides each user's examples, and data.partition is %s, which mixes users before; expected by-user, and data.devices.iid: true for a control", c.Data.Partition)
+		c.fail([]string{"data.devices", "data.partition"}, "divides each user's examples, but data.partition is %s, which mixes the users first; expected by-user, with data.devices.iid: true for a control", c.Data.Partition)
 	}
 	if d.Defence != nil {
 		c.defence(d.Defence)
@@ -261,16 +261,16 @@ func (c *checker) dividing() {
 func (c *checker) defence(d *Defence) {
 	const path = "data.devices.defence"
 	if c.Data.Background == nil {
-		c.fail([]string{path, "data.background"}, "mixes in a background, and there is none; expected data.background, such as {source: FILE}")
+		c.fail([]string{path, "data.background"}, "mixes in a background; add data.background, such as {source: FILE}")
 	}
 	if d.Replace.IsZero() == (d.Augment == 0) {
-		c.fail([]string{path, path + ".replace", path + ".augment"}, "expected one of replace and augment, such as augment: 1")
+		c.fail([]string{path, path + ".replace", path + ".augment"}, "expected either replace or augment, such as augment: 1")
 	}
 	if d.Modes > 0 && d.Augment == 0 {
-		c.fail([]string{path + ".modes", path + ".augment"}, "is the number of topics that examples are added of; expected augment beside it")
+		c.fail([]string{path + ".modes", path + ".augment"}, "needs augment; add it, or remove the field")
 	}
 	if c.Data.selectedWords() != nil {
-		c.fail([]string{path, "data.select.words"}, "mixes in sentences, and data.select.words makes examples of words; set one of the two to null for this cell")
+		c.fail([]string{path, "data.select.words"}, "mixes in sentences, but with data.select.words examples are words; set one of the two to null for this cell")
 	}
 }
 

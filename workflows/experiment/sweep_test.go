@@ -96,7 +96,7 @@ func eachValue(value any, path string, visit func(path string, set func(any), ol
 	}
 }
 
-// A wrong value is reported where it stands, and fields that depend on it are not
+// A wrong value is reported at its place, and fields that depend on it are not
 // reported too.
 func TestOneWrongValueInAnExampleIsOneMistake(t *testing.T) {
 	t.Parallel()

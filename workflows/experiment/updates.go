@@ -117,7 +117,7 @@ func (c *checker) updates() {
 func (c *checker) compression() {
 	if x := c.Training.Client.Compress; x != nil && x.Keep.IsZero() && x.Bits == 0 {
 		const path = "training.client.compress"
-		c.fail([]string{path, path + ".keep", path + ".bits"}, "does nothing; expected %s.keep, %s.bits or both", path, path)
+		c.fail([]string{path, path + ".keep", path + ".bits"}, "has no effect; expected %s.keep, %s.bits or both", path, path)
 	}
 }
 
@@ -131,11 +131,11 @@ func (c *checker) clientNoise() {
 	}
 	if scheme, err := privacy.FindScheme(c.Training.Sampling); err == nil && scheme.Neighbouring != privacy.ReplaceOne {
 		c.fail([]string{noise, "training.sampling", "training.privacy.noise_multiplier"},
-			"is for a cohort whose size is fixed: with training.sampling %s the epsilon of training.privacy.noise_multiplier would not cover that a device's noise shows that it takes part; set training.sampling to %s, or one of the two noises to 0", c.Training.Sampling, privacy.FixedSize)
+			"needs cohorts of fixed size: with training.sampling %s a device's noise reveals that it takes part, which the epsilon of training.privacy.noise_multiplier does not cover; set training.sampling to %s, or one of the two noises to 0", c.Training.Sampling, privacy.FixedSize)
 	}
 	if c.Training.Client.Compress != nil {
 		c.fail([]string{noise, compress, "training.privacy.noise_multiplier"},
-			"is compressed after it is added, and what comes of that is not bounded by training.privacy.clip, on which the epsilon of training.privacy.noise_multiplier rests; remove %s, or set one of the two noises to 0", compress)
+			"is added before compression, so training.privacy.clip, on which the epsilon of training.privacy.noise_multiplier depends, does not bound the result; remove %s, or set one of the two noises to 0", compress)
 	}
 }
 
@@ -173,12 +173,12 @@ func (c *checker) noiseByDevices() {
 		return
 	}
 	if t.Sampling != privacy.FixedSize {
-		c.fail([]string{path, "training.sampling"}, "is devices, of which each adds its share for a cohort of a known size, and with training.sampling: %s the noise would not be what epsilon counts; expected server, or training.sampling: %s", t.Sampling, privacy.FixedSize)
+		c.fail([]string{path, "training.sampling"}, "is devices, each of which adds its share for a cohort of known size; with training.sampling: %s the total noise would differ from that of epsilon; expected server, or training.sampling: %s", t.Sampling, privacy.FixedSize)
 	}
-	refuse(t.Privacy.Adaptive != nil, "training.privacy.adaptive", "the clip norm of a round, which their noise is in proportion to, would follow a count that needs noise of its own")
-	refuse(t.Privacy.Mechanism != nil, "training.privacy.mechanism", "noise of earlier rounds can be taken back only by the party that has added it")
-	refuse(t.Client.Noise > 0, "training.client.noise", "that would be noise beside it which epsilon does not count")
-	refuse(t.Client.Compress != nil, "training.client.compress", "what compression makes of their noise is not what epsilon counts")
+	refuse(t.Privacy.Adaptive != nil, "training.privacy.adaptive", "their noise is proportional to a round's clip norm, which would follow a count that needs noise of its own")
+	refuse(t.Privacy.Mechanism != nil, "training.privacy.mechanism", "only the party that added the noise of earlier rounds can cancel it")
+	refuse(t.Client.Noise > 0, "training.client.noise", "that would be additional noise, which epsilon does not count")
+	refuse(t.Client.Compress != nil, "training.client.compress", "compression changes their noise, so that epsilon would not hold")
 }
 
 func (c *checker) recording() {
@@ -210,7 +210,7 @@ func (c *checker) recordedBytes(layout updates.Layout) {
 	devices := (t.Cohort + t.Chunks - 1) / t.Chunks
 	if size := float64(devices) * float64(layout.UpdateBytes()); size > updates.MaxTaskBytes {
 		c.fail([]string{"training.record", "training.cohort", "training.chunks"},
-			"keeps %d values of each of the %d devices of a chunk, %.1f GiB in a task; expected at most 1 GiB: record fewer layers, project them (training.record.project), or raise training.chunks", layout.Values(), devices, size/(1<<30))
+			"stores %d values for each of the %d devices of a chunk, %.1f GiB per task; expected at most 1 GiB: record fewer layers, project them (training.record.project), or raise training.chunks", layout.Values(), devices, size/(1<<30))
 	}
 }
 

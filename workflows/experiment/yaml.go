@@ -41,7 +41,7 @@ func document(source string, file *ast.File, ps *problems) *node {
 		return nil
 	case 1:
 	default:
-		ps.add(c.position(bodies[1]), "", "a second document begins here; an experiment file has one: save this one in a file of its own (coalmine show RUN CELL prints one)")
+		ps.add(c.position(bodies[1]), "", "a second document begins here; expected one document per file: save this one in a separate file (coalmine show RUN CELL prints one)")
 		return nil
 	}
 	root := c.convert(bodies[0], "")
@@ -127,11 +127,11 @@ func (c *converter) scalar(n ast.ScalarNode, path string, at position) *node {
 func (c *converter) refuse(n ast.Node, path string, at position) {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode:
-		c.problems.add(at, path, "anchors and aliases (& and *) are not used here; to run one experiment with several values, give them as grid.axes")
+		c.problems.add(at, path, "anchors and aliases (& and *) are not supported; to run an experiment with several values, list them in grid.axes")
 	case *ast.TagNode:
-		c.problems.add(at, path, "tags (!) are not used here; remove it: the field says what type it is")
+		c.problems.add(at, path, "tags (!) are not supported; remove it, because the field determines the type")
 	default:
-		c.problems.add(at, path, "%s is not used here; expected fields, lists, numbers, words, true or false", n.Type().YAMLName())
+		c.problems.add(at, path, "%s is not supported; expected fields, lists, numbers, words, true or false", n.Type().YAMLName())
 	}
 }
 
@@ -154,7 +154,7 @@ func (c *converter) fields(out *node, values []*ast.MappingValueNode, path strin
 
 func (c *converter) key(n ast.MapKeyNode, path string, at position) (string, bool) {
 	if n.IsMergeKey() {
-		c.problems.add(at, path, "merge keys (<<) are not used here; to run one experiment with several values, give them as grid.axes")
+		c.problems.add(at, path, "merge keys (<<) are not supported; to run an experiment with several values, list them in grid.axes")
 		return "", false
 	}
 	switch n := n.(type) {

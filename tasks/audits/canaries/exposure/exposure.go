@@ -286,7 +286,7 @@ func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 	const path = "audit.fail_if.exposure"
 	best := best(s)
 	switch {
-	case fail.If(best == nil, []string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit"):
+	case fail.If(best == nil, []string{path, "audit.random_sampling"}, "limits a result of audit.random_sampling, which is missing; add it, or remove the limit"):
 	case fail.If(s.Canaries != nil && s.Canaries.Inserted == 0, []string{path, "canaries"}, "limits the exposure of inserted canaries, and none is inserted; insert some, or remove the limit"):
 	default:
 		best.Check("exposure", "canary", limit, fail)

@@ -77,7 +77,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		case prefix >= shortest:
 			fail(paths, "is %d; expected less than the length of a canary, %d, so that a word is left to extract", prefix, shortest)
 		case prefix < source:
-			fail(paths, "is %d; expected at least %d, the source and the separator: the target is what is predicted", prefix, source)
+			fail(paths, "is %d; expected at least %d, the length of the source and the separator, because only the target is predicted", prefix, source)
 		}
 	}
 }

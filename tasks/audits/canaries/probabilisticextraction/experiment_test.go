@@ -21,8 +21,8 @@ func TestOnlyTheTargetOfAPairIsExtracted(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
 		"audit.probabilistic_extraction.prefix=5":      "",
-		"audit.probabilistic_extraction.prefix=4":      "prefix: is 4; expected at least 5, the source and the separator",
-		"audit.probabilistic_extraction.prefixes=[4]":  "prefixes[0]: is 4; expected at least 5, the source and the separator",
+		"audit.probabilistic_extraction.prefix=4":      "prefix: is 4; expected at least 5, the length of the source",
+		"audit.probabilistic_extraction.prefixes=[4]":  "prefixes[0]: is 4; expected at least 5, the length of the source",
 		"audit.probabilistic_extraction.prefixes=[11]": "prefixes[0]: is 11; expected less than the length of a canary, 11",
 		`canaries.format="pin ##"`:                     "canaries have their secret in both texts",
 	} {

@@ -120,7 +120,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	fail.If(m.NeighbourTexts > 0 && (images || s.Reading.Pairs), []string{path + ".neighbour_texts"}, "replaces words of texts; expected 0 for images and for pairs of texts")
 	fail.If(!s.Own, []string{path, "data.select", "data.sanitize", "data.disagreement", "data.devices"}, "measures users on the text that they have, and they train on some of it; expected no data.select, data.sanitize, data.disagreement or data.devices")
 	fail.If(s.Generator, []string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected another model.kind, or no such audit")
-	fail.If(s.Reading.Label != "", []string{path, "data.label"}, "measures the loss of words or of classes, and data.label is %s; set it to null for this cell", s.Reading.Label)
+	fail.If(s.Reading.Label != "", []string{path, "data.label"}, "measures the loss of words or of classes, but data.label is %s; set it to null for this cell", s.Reading.Label)
 	for _, other := range s.Audits {
 		_, plants := other.(audits.Planter)
 		fail.If(plants, []string{path, "audit.one_run"}, "measures users that train on their own text, and the one-run audit replaces that of some; ask for them in two experiments")

@@ -27,8 +27,8 @@ func (o *Block) checkImages(s *audits.Setting, fail audits.Fail) {
 	fail.If(s.External != nil || s.Program != nil, []string{path, "model.kind", "training.client_command"},
 		"scores canaries that are images by a model of Coalmine, and a program trains this one; expected model.kind: %s, or no such audit", models.CNN)
 	fail.If(o.Design != "" && !o.Design.Random() && o.Design != canaries.Mislabelled, []string{path + ".design", "data.level"},
-		"is %s, a choice of words, and data.level is %s; expected %s, an image of the data under another class, or %s", o.Design, s.Reading.Level, canaries.Mislabelled, canaries.RandomWords)
-	fail.If(o.Words > 0, []string{path + ".words", "data.level"}, "is of canaries of words, and data.level is %s; remove it", s.Reading.Level)
+		"is %s, a choice of words, but data.level is %s; expected %s, an image of the data under another class, or %s", o.Design, s.Reading.Level, canaries.Mislabelled, canaries.RandomWords)
+	fail.If(o.Words > 0, []string{path + ".words", "data.level"}, "is of canaries of words, but data.level is %s; remove it", s.Reading.Level)
 	fail.If(s.Reading.Image.Classes < 2, []string{path, "data.image.classes"}, "labels images at random, and data.image.classes is %d; expected at least 2", s.Reading.Image.Classes)
 }
 

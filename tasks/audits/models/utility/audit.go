@@ -55,7 +55,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	fail.If(f.RecallAt5 && s.Program != nil, []string{"audit.recall_at_5", "training.client_command"}, "counts five guesses of a model, of which a program of training.client_command tells one; set it to false for this cell")
-	fail.If(f.RecallAt5 && s.Reading.Label != "", []string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, and data.label is %s; set it to false for this cell", s.Reading.Label)
+	fail.If(f.RecallAt5 && s.Reading.Label != "", []string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, but data.label is %s; set it to false for this cell", s.Reading.Label)
 	fail.If(f.RecallAt5 && s.External != nil && !s.External.OfImages(), []string{"audit.recall_at_5", "model.kind"}, "counts the five first guesses, which models of texts that are not ours do not tell; set it to false for this cell")
 	fail.If(s.Generator, []string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
 	audits.CheckTest(s, fail, "audit.utility", "set audit.utility to false")
