@@ -63,7 +63,7 @@ func csvRows(t *testing.T, r *Results, rows Rows) [][]string {
 	return must.Get(csv.NewReader(&b).ReadAll())(t)
 }
 
-// checkOtherForms finds the column in Parquet and in the table for people, which omits it where no model is at its baseline.
+// checkOtherForms finds the column in Parquet and in the text table, which omits it if no model is at its baseline.
 func checkOtherForms(t *testing.T, r *Results, rows Rows) {
 	t.Helper()
 	var file, table, without bytes.Buffer

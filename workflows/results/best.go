@@ -182,15 +182,15 @@ func (r *Ranking) count(c *audits.Canary) {
 }
 
 func (r *Ranking) why() string {
-	reasons := []string{"the program scores each sequence as a text, so that audit.random_sampling.references is small"}
+	reasons := []string{"the program scores each sequence as a text, so audit.random_sampling.references is small"}
 	if r.Estimated > 0 {
-		reasons = append(reasons, "ranks that the first references show to be large are estimated from those, and the others are not scored")
+		reasons = append(reasons, "ranks that are large among the first references are estimated from these, without scoring the others")
 	}
 	if r.Censored > 0 {
-		reasons = append(reasons, fmt.Sprintf("exposures above %.1f bits take more references", math.Log2(float64(r.References))))
+		reasons = append(reasons, fmt.Sprintf("exposures above %.1f bits need more references", math.Log2(float64(r.References))))
 	}
 	if r.HeldBack > 0 {
-		reasons = append(reasons, "canaries held back tell what is memorized without references")
+		reasons = append(reasons, "held-back canaries show memorization without references")
 	}
 	return strings.Join(reasons, "; ")
 }

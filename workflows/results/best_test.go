@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/must"
 )
 
-// bestOf returns the choice where the last of four rows memorizes nothing in its first seeds, the only ones
+// bestOf returns the choice if the last of four rows memorizes nothing in its first seeds, the only ones
 // that are done, at some recall@1.
 func bestOf(t *testing.T, seeds int, recall float64) *Best {
 	t.Helper()

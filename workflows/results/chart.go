@@ -105,7 +105,7 @@ func (q *charted) charts() (list []Chart) {
 	differing := func(cell, first *measuredCell) (string, bool) { return difference(first.axes, cell.axes), true }
 	if c, ok := q.traded(differing); ok {
 		c.Lines = lines(c.Lines).fromTheFirst()
-		c.About = "A point is a cell, a line joins those that differ from the first one in the same fields, in the order of the grid. Points above and to the left hide most at the least cost."
+		c.About = "A point is a cell; a line joins the cells that differ from the first one in the same fields, in the order of the grid. Points above and to the left hide most at the lowest cost."
 		list = append(list, c)
 	}
 	return list
@@ -281,9 +281,9 @@ func (v *view) rowCharts() (list []Chart) {
 
 // chartedRows returns the rows whose canaries have a number in a column.
 func (v *view) chartedRows(m *audits.Measure) *charted {
-	q := &charted{name: m.Drawn, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
+	q := &charted{name: m.Drawn, point: "A point is the mean over trainings that differ only in the seed; vertical lines are its 95% intervals by Student's t."}
 	if m.Scale == audits.Percent {
-		q.point = "A point is the share in all trainings that differ in the seed alone; vertical lines are its 95% intervals by Korn and Graubard."
+		q.point = "A point is the share in all trainings that differ only in the seed; vertical lines are its 95% intervals by Korn and Graubard."
 	}
 	limited, of := 0, 0
 	for _, row := range v.rows {
@@ -305,7 +305,7 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 		}
 	}
 	if limited > 0 {
-		q.point += fmt.Sprintf(" %d of %d values are lower bounds, at the limit of the references: their means are lower bounds too, and no interval covers the true mean for sure.", limited, of)
+		q.point += fmt.Sprintf(" %d of %d values are lower bounds, at the limit of the references: their means are lower bounds too, and no interval is certain to cover the true mean.", limited, of)
 	}
 	return q
 }
@@ -382,7 +382,7 @@ func (q *charted) rowCharts() (list []Chart) {
 		return list
 	}
 	if c, ok := q.traded(longest.lineOf); ok {
-		c.About = "A point is the mean over trainings that differ in the seed alone. Points above and to the left memorize least at the least cost."
+		c.About = "A point is the mean over trainings that differ only in the seed. Points above and to the left memorize least at the lowest cost."
 		list = append(list, c)
 	}
 	return list

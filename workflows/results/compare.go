@@ -244,14 +244,14 @@ func (c *Comparison) writeShared(b *strings.Builder) {
 	for _, part := range []struct {
 		name string
 		axes []string
-	}{{"axes of both", c.axes.both}, {"of " + c.Before + " alone", c.axes.before}, {"of " + c.After + " alone", c.axes.after}} {
+	}{{"axes of both", c.axes.both}, {"only in " + c.Before, c.axes.before}, {"only in " + c.After, c.axes.after}} {
 		if len(part.axes) > 0 {
 			fmt.Fprintf(b, "; %s: %s", part.name, strings.Join(part.axes, ", "))
 		}
 	}
 	b.WriteByte('\n')
 	if !strings.Contains(c.Before+c.After, "/") {
-		fmt.Fprintf(b, "two cells are compared by: coalmine compare %s/c01 %s/c01\n", c.Before, c.After)
+		fmt.Fprintf(b, "to compare two cells: coalmine compare %s/c01 %s/c01\n", c.Before, c.After)
 	}
 }
 
@@ -308,7 +308,7 @@ func (c *Comparison) writeFields(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s%s\n", text, cells)
 	}
 	if len(order) > 0 && len(derived) > 0 {
-		fmt.Fprintf(b, "  and, following from these: %s\n", strings.Join(derived, ", "))
+		fmt.Fprintf(b, "  derived from these: %s\n", strings.Join(derived, ", "))
 	}
 }
 

@@ -67,7 +67,7 @@ func TestFieldsThatFollowFromOthersAreNamedAfterThem(t *testing.T) {
 	const want = `grid-1 -> grid-2
   training.algorithm: fedavg -> sgd
   training.client.learning_rate: 0.5 -> 0.25
-  and, following from these: `
+  derived from these: `
 	got, found := strings.CutPrefix(b.String(), want)
 	derived, _, _ := strings.Cut(got, "\n")
 	if !found || !slices.Contains(strings.Split(derived, ", "), "training.chunks") || strings.Contains(got, "training.cohort") {
@@ -85,7 +85,7 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 	}
 	var b bytes.Buffer
 	must.Do(t, c.WriteScreen(&b, nil))
-	for _, want := range []string{"  the experiments are the same\n", "the grids differ: 1 of 3 cells at the same point of both; axes of both: data.partition\n", "two cells are compared by: coalmine compare grid-1/c01 grid-2/c01\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
+	for _, want := range []string{"  the experiments are the same\n", "the grids differ: 1 of 3 cells at the same point of both; axes of both: data.partition\n", "to compare two cells: coalmine compare grid-1/c01 grid-2/c01\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, &b)
 		}
@@ -208,7 +208,7 @@ func TestRoundsThatFollowFromEpochsAreNotComparedByThemselves(t *testing.T) {
 	}
 	var b bytes.Buffer
 	must.Do(t, compared(t, before, after).WriteScreen(&b, nil))
-	if !strings.Contains(b.String(), "training.cohort: 5 -> 10\n  and, following from these: training.rounds, ") {
+	if !strings.Contains(b.String(), "training.cohort: 5 -> 10\n  derived from these: training.rounds, ") {
 		t.Errorf("comparison:\n%s", b.String())
 	}
 }

@@ -258,9 +258,9 @@ func (u *Matching) matchWords(d *Difference, row, to *viewRow) {
 	switch {
 	case u.Reason != "":
 	case row.atBaseline() || to.atBaseline():
-		u.Reason = "one of them is no better than word frequencies"
+		u.Reason = "one of the models is no better than word frequencies"
 	case row.Measures[u.Measure].Mean <= 0 || to.Measures[u.Measure].Mean <= 0:
-		u.Reason = "recall_at_1 is 0 in one of them"
+		u.Reason = "recall_at_1 of one of the models is 0"
 	case u.Perplexity != nil:
 		u.Reason = u.Perplexity.holds("perplexity")
 	case perplexity.Infinite() || row.Measures["perplexity"].Mean.Infinite():

@@ -47,15 +47,15 @@ var formats = []Format{
 	},
 	{Name: jsonName, Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON},
 	{
-		Name: "csv", Description: "one row a cell, a canary, an attack or a round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
+		Name: "csv", Description: "a row for each cell, canary, attack or round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
 		flat: writeCSV,
 	},
 	{Name: "latex", Description: "the table, for a paper", MediaType: "text/x-latex; charset=utf-8", Extension: ".tex", write: (*view).writeLaTeX},
 	{
-		Name: "parquet", Description: "one row a cell, a canary, an attack or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
+		Name: "parquet", Description: "a row for each cell, canary, attack or round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
 		flat: writeParquet,
 	},
-	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Shown: true, Pictures: true, write: (*view).writeHTML},
+	{Name: "html", Description: "a standalone page with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Shown: true, Pictures: true, write: (*view).writeHTML},
 }
 
 // Disposition returns the format's Content-Disposition in HTTP (RFC 6266).

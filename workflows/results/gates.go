@@ -84,7 +84,7 @@ func (r *viewRow) gate() string {
 // gateRow is the outcome of a cell's gate.
 type gateRow struct {
 	Gate     *string `parquet:"gate" doc:"whether the model is within the limits of audit.fail_if: met or failed"`
-	Breaches *string `parquet:"breaches" doc:"limits that the model is beyond"`
+	Breaches *string `parquet:"breaches" doc:"limits that the model exceeds"`
 }
 
 // unjudgedRow names the numbers that a cell's gate did not judge.

@@ -174,9 +174,9 @@ type ReportedRounds struct {
 	Of int `json:"of"`
 }
 
-// readToldRounds returns the last round that the training of a cell reported, nil if it is the last of the
+// readReportedRounds returns the last round that the training of a cell reported, nil if it is the last of the
 // experiment, or unknown.
-func readToldRounds(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ReportedRounds, error) {
+func readReportedRounds(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ReportedRounds, error) {
 	if e.Training.Algorithm != experiment.External {
 		return nil, nil
 	}
@@ -198,7 +198,7 @@ func readToldRounds(ctx context.Context, archive *storage.Archive, e *experiment
 // String returns a note for the table.
 func (t *ReportedRounds) String() string {
 	if t.Round == 0 {
-		return fmt.Sprintf("the program reported no round in out/metrics.jsonl, of training.rounds: %d", t.Of)
+		return fmt.Sprintf("the program reported no round in out/metrics.jsonl, but training.rounds is %d", t.Of)
 	}
-	return fmt.Sprintf("the last round that the program reported in out/metrics.jsonl is %d, of training.rounds: %d", t.Round, t.Of)
+	return fmt.Sprintf("the last round that the program reported in out/metrics.jsonl is %d, but training.rounds is %d", t.Round, t.Of)
 }

@@ -213,14 +213,14 @@ type attackTable struct {
 // al. 2018.
 func (v *view) attackTables() []attackTable {
 	updates := attackTable{
-		Title: "What attacks on updates found", Label: "Attacks", Texts: 3,
+		Title: "Attacks on updates", Label: "Attacks", Texts: 3,
 		Header: []string{"setting", "attack", "of", "AP % (x chance)", "top-1 %", "top-5 %"},
 	}
 	eachRow(v, func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows }, func(c *viewCell, a audits.Attack) {
 		updates.Rows = append(updates.Rows, []string{c.Label, a.Attack, a.Of, fmt.Sprintf("%.1f (%.3gx)", 100*a.AP, a.Factor), share(a.Top1), share(a.Top5)})
 	})
 	members := attackTable{ // each part in LaTeX repeats the first column
-		Title: "What attacks on membership found", Label: "Membership", Texts: 1,
+		Title: "Attacks on membership", Label: "Membership", Texts: 1,
 		Header: []string{"setting, attack, users", "AUC %", "TPR % at 1% FPR", "TPR % at 0.1% FPR", "points above blind"},
 	}
 	eachRow(v, membershipOf, func(c *viewCell, a audits.MemberAttack) {

@@ -42,7 +42,7 @@ func newEstimateRow(e *audits.Estimate) estimateRow {
 type meanRow struct {
 	Run        string `parquet:"run" doc:"name of the run"`
 	Experiment string `parquet:"experiment" doc:"name of the experiment"`
-	Row        string `parquet:"row" doc:"name of the row: cells that differ in the seed alone"`
+	Row        string `parquet:"row" doc:"name of the row: cells that differ only in the seed"`
 	Label      string `parquet:"label" doc:"label of the row: what differs between rows"`
 	Axes       string `parquet:"axes" doc:"fields of the grid with their values, without the seed, as JSON"`
 	Measure    string `parquet:"measure" doc:"measure that the numbers are of: a column of cells or of canaries"`
@@ -93,7 +93,7 @@ func meanRows(v *view) (*flatTable, error) {
 type differenceRow struct {
 	Run        string `parquet:"run" doc:"name of the run"`
 	Experiment string `parquet:"experiment" doc:"name of the experiment"`
-	Row        string `parquet:"row" doc:"name of the first row of the two that are compared"`
+	Row        string `parquet:"row" doc:"name of the first of the two compared rows"`
 	Label      string `parquet:"label" doc:"label of the first row"`
 	To         string `parquet:"to" doc:"name of the second row"`
 	ToLabel    string `parquet:"to_label" doc:"label of the second row"`

@@ -42,7 +42,7 @@ func (v *view) page(figures *drawings) g.Node {
 			h.Head(onLines(
 				h.Meta(h.Charset("utf-8")),
 				h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
-				h.TitleEl(g.Text(v.Run+": what the models have memorized")),
+				h.TitleEl(g.Text(v.Run+": memorization of the models")),
 				h.StyleEl(newline, g.Raw(pageStyle)),
 			)),
 			h.Body(onLines(h.Main(onLines(v.parts(figures)...)))),
@@ -58,7 +58,7 @@ func (v *view) parts(figures *drawings) []g.Node {
 		h.H1(g.Text(v.Run)),
 		h.P(g.Textf("Experiment %s, %s", v.Experiment, v.counts())),
 		v.originPart(),
-		tablePart("What was memorized", t),
+		tablePart("Memorization", t),
 		g.Iff(t.Differences != nil, func() g.Node { return tablePart("Differences", t.Differences) }),
 		g.If(t.Best != "", h.P(g.Text(t.Best))),
 		v.attackParts(),
@@ -137,7 +137,7 @@ func (p *pictureGrid) part() g.Node {
 	}
 	return g.Group{
 		h.H2(g.Text("Pictures, side by side")), newline,
-		h.P(g.Text(p.About + " Small ones were made earlier in the training.")), newline,
+		h.P(g.Text(p.About + " Small pictures are of earlier rounds.")), newline,
 		h.Div(h.Class("sheets"), h.Style(fmt.Sprintf("grid-template-columns: repeat(%d, minmax(0, 1fr))", p.Columns)), onLines(g.Map(p.Cells, picturedCell.node)...)),
 	}
 }

@@ -403,8 +403,8 @@ func TestUtilityIsMatchedByRecallAndPerplexity(t *testing.T) {
 		{0.20, 106, 0.205, 100, "perplexity differs by +6, more than 5"},
 		{0.20, 94, 0.205, 100, "perplexity differs by -6, more than 5"},
 		{0.20, 106, 0.25, 100, "recall_at_1 differs by -0.05, more than 0.01"},
-		{0, 100, 0.005, 100, "recall_at_1 is 0 in one of them"},
-		{0.005, 100, 0, 100, "recall_at_1 is 0 in one of them"},
+		{0, 100, 0.005, 100, "recall_at_1 of one of the models is 0"},
+		{0.005, 100, 0, 100, "recall_at_1 of one of the models is 0"},
 		{0.20, inf, 0.205, 100, "a perplexity is infinite"},
 		{0.20, 100, 0.205, inf, "a perplexity is infinite"},
 	} {

@@ -241,7 +241,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if cell.Batches, err = readBatches(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
-	if cell.ReportedRounds, err = readToldRounds(ctx, archive, e, planned); err != nil {
+	if cell.ReportedRounds, err = readReportedRounds(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
 	cell.Unmeasured = e.Training.Algorithm == experiment.External && len(e.Audit.Requested()) == 0

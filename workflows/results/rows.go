@@ -335,7 +335,7 @@ type canaryRow struct {
 
 // rankedRow is the number of references of a canary's rank; null without a rank.
 type rankedRow struct {
-	References *int64 `parquet:"references" doc:"references that the canary's rank is among"`
+	References *int64 `parquet:"references" doc:"references of the canary's rank"`
 }
 
 func (v *viewCell) ranked(canaryOutcomes []audits.CanaryOutcome) (row rankedRow) {

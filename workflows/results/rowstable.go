@@ -102,13 +102,13 @@ func (t *flatTable) listed() (header []string, rows [][]string) {
 
 // noRows explains how to get rows for an empty table, by name.
 var noRows = map[string]string{
-	"canaries":       "no canaries: no finished cell has inserted any; the block canaries inserts them",
-	"attacks":        "no attacks on updates: no finished cell has made any; audit.deanonymization, linking, matching, cross_modal or attributes makes them",
-	"attacked_users": "no attacked users: no finished cell lists them; audit.deanonymization: {users: true} does",
-	"membership":     "no attacks on membership: no finished cell has made any; audit.membership makes them",
-	"means":          "no means: no finished cells differ in the seed alone; grid.replicates: 5 trains every cell with five seeds",
+	"canaries":       "no canaries: no finished cell inserted canaries; the block canaries does",
+	"attacks":        "no attacks on updates: no finished cell has audit.deanonymization, linking, matching, cross_modal or attributes",
+	"attacked_users": "no attacked users: no finished cell has audit.deanonymization: {users: true}",
+	"membership":     "no attacks on membership: no finished cell has audit.membership",
+	"means":          "no means: no finished cells differ only in the seed; grid.replicates: 5 trains every cell with five seeds",
 	"differences":    "no differences: no two rows of replicates have finished cells and differ in one axis; grid.replicates: 5 trains every cell with five seeds",
-	"roundRow":       "no rounds: no training has finished one that says something about itself",
+	"roundRow":       "no rounds: no training has finished a round with metrics",
 }
 
 // percentMeasures are the measures that tables print in percent.

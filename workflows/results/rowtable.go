@@ -12,8 +12,8 @@ import (
 )
 
 // aboutRows explains the texts of rows.
-const aboutRows = "A row is several trainings that differ in the seed alone: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
-	"of the mean by Student's t, cut off where the number cannot be; of counts of canaries that of the share in all trainings together by Korn and Graubard."
+const aboutRows = "A row is several trainings that differ only in the seed: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
+	"of the mean by Student's t, cut to the range of the number; for counts of canaries, the interval of the share in all trainings by Korn and Graubard."
 
 // spreads names the numbers of a cell below a table of a terminal, which shows no legends.
 const spreads = "mean ± standard deviation over seeds; in brackets the 95% interval of the mean, and of counts, in percent, that of the share in all seeds"
@@ -33,7 +33,7 @@ func (v *view) rowTable() *Table {
 	columns := v.columns()
 	t := &Table{Rows: []TableRow{}, of: map[string]string{}}
 	t.head("setting", aboutRows)
-	t.head("seeds", "Trainings of the row that are done.")
+	t.head("seeds", "Finished trainings of the row.")
 	t.note(v, v.rowNotes())
 	t.Notes, t.NotesOnce = append(t.Notes, unmatched(v.differences)...), append(t.NotesOnce, unmatched(v.differences)...)
 	for i := range columns {
@@ -218,7 +218,7 @@ func (v *view) rowNotes() (notes []note) {
 }
 
 func (r *viewRow) notes() (notes []note) {
-	if text := r.pursued(); text != "" {
+	if text := r.stopped(); text != "" {
 		notes = append(notes, note{name: r.Name, label: r.Label, text: text, row: true, done: true})
 	}
 	times := map[string]int{}
@@ -234,9 +234,9 @@ func (r *viewRow) notes() (notes []note) {
 	return append(notes, lists.Filter(left, func(n note) bool { return times[n.text] < len(r.cells) })...)
 }
 
-// pursued returns how many trainings of the row reached their target utility, and the mean number of rounds of
+// stopped returns the number of trainings of the row that reached their target utility, and the mean number of rounds of
 // all; "" without such a target.
-func (r *viewRow) pursued() string {
+func (r *viewRow) stopped() string {
 	rounds := r.rounds()
 	if rounds == nil {
 		return ""
@@ -263,8 +263,8 @@ func (r *viewRow) rounds() *audits.Estimate {
 }
 
 // aboutDifferences explains the texts of differences.
-const aboutDifferences = "The mean over the seeds of the first row less the second, and its 95% interval by Student's t. Below canaries \"2:9\" are those that only the first and only " +
-	"the second row has memorized, and p is that of the exact sign test."
+const aboutDifferences = "The mean over the seeds of the first row minus the second, and its 95% interval by Student's t. For canaries, \"2:9\" counts those that only the first and only " +
+	"the second row has memorized, and p is the p-value of the exact sign test."
 
 // differenceTable returns a row for each difference.
 func differenceTable(columns []tableColumn, differences []Difference) *Table {
@@ -274,11 +274,11 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	t := &Table{Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
 	t.head("setting", "")
 	t.head("compared with", aboutDifferences)
-	t.head("seeds", "Seeds that both have finished.")
+	t.head("seeds", "Seeds that both rows have finished.")
 	for _, c := range columns {
 		t.head(c.Header, c.about())
 	}
-	t.head("utility", "Whether the two have equal utility: a model that has learned less has memorized less. The notes say why not.")
+	t.head("utility", "Whether both have equal utility, because a model that has learned less memorizes less. The notes give the reason if not.")
 	for i := range differences {
 		d := &differences[i]
 		row := TableRow{Row: d.Row, Status: Done, Texts: []string{d.Label, d.ToLabel, strconv.Itoa(len(d.Seeds))}}

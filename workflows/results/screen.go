@@ -56,7 +56,7 @@ func (s *Terminal) write(v *view, w io.Writer) error {
 		b.WriteByte('\n')
 		header := slices.Clone(d.Header)
 		if s != nil {
-			b.WriteString("Each setting less its baseline, seed by seed:\n")
+			b.WriteString("Each setting minus its baseline, seed by seed:\n")
 			header[1] = "baseline"
 		}
 		s.table(&b, header, d.texts())

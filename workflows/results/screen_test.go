@@ -16,7 +16,7 @@ import (
 	"coalmine/internal/must"
 )
 
-// wantOnScreen fails where a line is wider than the screen, or a word of a text is missing.
+// wantOnScreen fails if a line is wider than the screen or a word of a text is missing.
 func wantOnScreen(t rapid.TB, width int, header []string, rows [][]string) {
 	t.Helper()
 	var b strings.Builder
@@ -157,7 +157,7 @@ func TestAScreenNamesTheBaselineAndFoldsNotes(t *testing.T) {
 	t.Parallel()
 	r := replicated(t)
 	folded, whole := screened(t, r, Terminal{Width: 120}), screened(t, r, Terminal{Width: 120, Notes: true})
-	for _, want := range []string{"\nEach setting less its baseline", "  baseline  ", "notes more: coalmine results grid-1 --notes\n", "in all rows: "} {
+	for _, want := range []string{"\nEach setting minus its baseline", "  baseline  ", "notes more: coalmine results grid-1 --notes\n", "in all rows: "} {
 		if !strings.Contains(folded, want) {
 			t.Errorf("no %q in\n%s", want, folded)
 		}

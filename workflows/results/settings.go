@@ -95,7 +95,7 @@ func (c *comparison) split(lines []chart.Series) (figures []*drawing) {
 }
 
 // meansText explains the points of comparisons.
-const meansText = "A point is the mean over the trainings of a setting, which differ in the seed alone; vertical lines are 95% intervals by Student's t. Without replicates a point is one training."
+const meansText = "A point is the mean over the trainings of a setting, which differ only in the seed; vertical lines are 95% intervals by Student's t. Without replicates a point is one training."
 
 // curvesOf compares each curve along the trainings.
 func curvesOf(settings []setting) (list []comparison) {
@@ -171,7 +171,7 @@ func dotsOf(settings []setting) (list []comparison) {
 				names = append(names, f.Name)
 				compared := comparison{points: func(s *setting) []chart.Point { return s.dots(f.Name) }}
 				compared.Title, compared.X, compared.Y = f.Means+" by "+f.X.Title, chartAxis(f.X), chart.Axis{Title: f.Means, Level: f.Limit}
-				compared.Caption = strings.ToUpper(compared.Title[:1]) + compared.Title[1:] + ". Values across are grouped by powers of two. " + meansText
+				compared.Caption = strings.ToUpper(compared.Title[:1]) + compared.Title[1:] + ". Values on the x axis are grouped by powers of two. " + meansText
 				list = append(list, compared)
 			}
 		}

@@ -149,7 +149,7 @@ func (c *tableColumn) about() string { return sentence(c.Measure) }
 
 // addGates adds the column of the gates.
 func (t *Table) addGates(text func(row int) string) {
-	t.head(gateHeader, "Whether the model is within the limits of audit.fail_if; the notes name the limits that it is beyond.")
+	t.head(gateHeader, "Whether the model is within the limits of audit.fail_if; the notes name the exceeded limits.")
 	for i := range t.Rows {
 		t.Rows[i].Texts = append(t.Rows[i].Texts, text(i))
 	}
@@ -271,7 +271,7 @@ func (v *viewCell) notes() []string {
 	notes = appendNote(notes, v.Ranking)
 	notes = appendNote(notes, v.ReportedRounds)
 	if v.Unmeasured {
-		notes = append(notes, ": nothing is measured of the model, because the experiment asks for no audit; ask for one in the block audit")
+		notes = append(notes, ": the model is not measured, because the experiment has no audit; add one in the block audit")
 	}
 	return append(notes, v.endNotes()...)
 }

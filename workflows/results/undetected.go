@@ -31,9 +31,9 @@ type Undetected struct {
 
 func (u Undetected) String() string {
 	if u.None != "" {
-		return fmt.Sprintf("%s has found nothing, and could find nothing however large the leak: %s", u.Statement, u.None)
+		return fmt.Sprintf("%s has found nothing, and cannot find a leak of any size: %s", u.Statement, u.None)
 	}
-	return fmt.Sprintf("%s has found nothing (a find, by chance in at most %g%%: %s); with %s its power is %s if %s %g",
+	return fmt.Sprintf("%s has found nothing (a finding, by chance in at most %g%%: %s); with %s its power is %s if %s %g",
 		u.Statement, 100*cmp.Or(u.chance, audits.Significance), u.Find, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
 }
 

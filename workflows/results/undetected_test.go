@@ -13,8 +13,8 @@ import (
 func TestANoteOnTooFewCanariesNamesNoMoreThanThereAre(t *testing.T) {
 	t.Parallel()
 	for perConfiguration, wants := range map[string][]string{
-		"1":  {"random_sampling has found nothing, and could find nothing however large the leak: all of the inserted canaries (1) are counted by chance"},
-		"40": {"random_sampling has found nothing (a find, by chance in at most 5%: 33 canaries or more); with 40 canaries and 10 references its power is"},
+		"1":  {"random_sampling has found nothing, and cannot find a leak of any size: all of the inserted canaries (1) are counted by chance"},
+		"40": {"random_sampling has found nothing (a finding, by chance in at most 5%: 33 canaries or more); with 40 canaries and 10 references its power is"},
 	} {
 		spec := must.Get(experiment.Parse("few.yaml", []byte(`
 name: few
@@ -46,7 +46,7 @@ model: {embedding: 8, units: 8}
 func TestANoteNamesTheFalseAlarmsOfItsFind(t *testing.T) {
 	t.Parallel()
 	u := Undetected{Statement: "neighbours", Find: "the claim is refuted by the noise", chance: 1e-4}
-	if want := "(a find, by chance in at most 0.01%: the claim is refuted by the noise)"; !strings.Contains(u.String(), want) {
+	if want := "(a finding, by chance in at most 0.01%: the claim is refuted by the noise)"; !strings.Contains(u.String(), want) {
 		t.Errorf("%s, want %q in it", u, want)
 	}
 }

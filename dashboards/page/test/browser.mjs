@@ -577,7 +577,7 @@ await page.unroute(`**/runs/${run}/events`);
 const saved = await (await page.request.get(`${origin}/api/v1/runs/${run}/results?format=html`)).text();
 await page.goto('about:blank');
 await page.setContent(saved);
-await page.getByRole('heading', { name: 'What was memorized' }).waitFor();
+await page.getByRole('heading', { name: 'Memorization' }).waitFor();
 await inspect('report');
 
 // A task that failed: its error, its log, and that it is tried again when somebody asks.

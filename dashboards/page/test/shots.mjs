@@ -39,7 +39,7 @@ const views = {
   compare: [`${origin}/compare?cells=${some.map((c) => encodeURIComponent(`${run}/${c}`)).join()}&smooth=5`, drawn],
   outcomes: [`${origin}/compare?cells=${some.map((c) => encodeURIComponent(`${run}/${c}`)).join()}`, drawn, 'Outcomes'],
   workers: [`${origin}/workers`, () => page.getByRole('heading', { name: 'Workers' }).waitFor()],
-  report: [`${origin}/api/v1/runs/${run}/results?format=html`, () => page.getByRole('heading', { name: 'What was memorized' }).waitFor()],
+  report: [`${origin}/api/v1/runs/${run}/results?format=html`, () => page.getByRole('heading', { name: 'Memorization' }).waitFor()],
 };
 
 const wanted = process.argv.slice(4);

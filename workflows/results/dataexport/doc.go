@@ -87,7 +87,7 @@ func planted(e *experiment.Experiment) bool {
 	})
 }
 
-// AllTables are the names that there are.
+// AllTables lists all tables.
 func AllTables() []Table {
 	return []Table{Vocabulary, Parts, Population, Canaries, References, Cohorts, Devices, Updates, Memberships}
 }
@@ -98,9 +98,9 @@ type Word struct {
 	Text  string `json:"text" parquet:"text"`
 }
 
-// Example is an example of the source and the part that it went to.
+// Example is an example of the source with its part.
 type Example struct {
-	// Example is its place in the source, from 0: line Example+1 of its file if there is one.
+	// Example is its index in the source, from 0: line Example+1 if the source is one file.
 	Example int64  `json:"example" parquet:"example"`
 	User    string `json:"user" parquet:"user,dict"`
 	// Part is train, test or validation. Balancing leaves out some examples of train.
@@ -120,7 +120,7 @@ type Trained struct {
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
 }
 
-// Canary is a canary and where its copies are.
+// Canary is a canary with the places of its copies.
 type Canary struct {
 	Number int64 `json:"number" parquet:"number"`
 	// Tokens are its words, without <begin> and <end>.
@@ -167,7 +167,7 @@ type Reference struct {
 	Format string `json:"format" parquet:"format"`
 }
 
-// Cohort is who was sampled for a round.
+// Cohort holds the users sampled for a round.
 type Cohort struct {
 	Round int64 `json:"round" parquet:"round"`
 	// Users are those of the population, ascending.
@@ -185,7 +185,7 @@ type Device struct {
 	Shadow bool `json:"shadow" parquet:"shadow"`
 	// Set is seen, unseen, held-out or profile.
 	Set string `json:"set" parquet:"set,dict"`
-	// Examples is how many it trains on.
+	// Examples is the number of its training examples.
 	Examples int64 `json:"examples" parquet:"examples"`
 }
 
@@ -204,7 +204,7 @@ type Update struct {
 type Membership struct {
 	// User counts the balanced users that train from 0, and then the held-out users.
 	User int64 `json:"user" parquet:"user"`
-	// Member says that the audited model trained on the user.
+	// Member reports that the audited model trained on the user.
 	Member bool `json:"member" parquet:"member"`
 	// Replaced is the number of the user's examples that canaries replaced; no loss counts them.
 	Replaced int64 `json:"replaced" parquet:"replaced"`
@@ -232,6 +232,6 @@ type Membership struct {
 type ReferenceLoss struct {
 	// Loss is the sum over the same targets, in nats.
 	Loss float64 `json:"loss" parquet:"loss"`
-	// Member says that the reference model trained on the user.
+	// Member reports that the reference model trained on the user.
 	Member bool `json:"member" parquet:"member"`
 }

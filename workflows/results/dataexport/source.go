@@ -77,7 +77,7 @@ func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byt
 	return data, nil
 }
 
-// find is the description of a blob in the commit of its node.
+// find returns the description of a blob in the commit of its node.
 func (s *source) find(ctx context.Context, node storage.Key, name string) (storage.Blob, error) {
 	c, err := s.Commit(ctx, node)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *source) open(ctx context.Context, node storage.Key, name string) (io.Re
 	return bufio.NewReaderSize(io.NewSectionReader(readerAt(part), 0, blob.Size), window), nil
 }
 
-// readerAt is a function as an io.ReaderAt.
+// readerAt makes a function an io.ReaderAt.
 type readerAt func(p []byte, offset int64) (int, error)
 
 // ReadAt implements io.ReaderAt.
@@ -119,7 +119,7 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 		return nil, err
 	}
 	if offset < 0 || length < 0 || offset+length > int64(len(data)) {
-		return nil, fmt.Errorf("blob %q of node %s has %d bytes, no %d from %d: %w", name, node.Short(), len(data), length, offset, storage.ErrCorrupt)
+		return nil, fmt.Errorf("blob %q of node %s has %d bytes; requested %d from %d: %w", name, node.Short(), len(data), length, offset, storage.ErrCorrupt)
 	}
 	return data[offset : offset+length : offset+length], nil
 }
@@ -132,7 +132,7 @@ func (s *source) Imported(_ context.Context, digest storage.Digest) (io.ReadClos
 // missing names the node of a missing output, and explains how to recompute it.
 func (s *source) missing(node storage.Key, err error) error {
 	if n := s.plan.Nodes[node]; n != nil && errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("%q (%s, node %s) is not stored: %w; it is once the run has come to it, and stays while the run exists", n.Label, n.Kind, node.Short(), storage.ErrNotFound)
+		return fmt.Errorf("%q (%s, node %s) is not stored: %w; the run stores it when it gets there, and keeps it as long as the run exists", n.Label, n.Kind, node.Short(), storage.ErrNotFound)
 	}
 	return err
 }

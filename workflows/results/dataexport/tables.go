@@ -48,7 +48,7 @@ func (c *Cell) eachWord(ctx context.Context, row func(Word) error) error {
 	return text.EachWord(words, func(token int32, text string) error { return row(Word{token, text}) })
 }
 
-// ordinary is the number of ordinary words of the vocabulary.
+// ordinary returns the number of ordinary words of the vocabulary.
 func (c *Cell) ordinary(ctx context.Context) (int, error) {
 	words := 0
 	err := c.eachWord(ctx, func(Word) error { words++; return nil })
@@ -86,7 +86,7 @@ func eachPlaced(ctx context.Context, t *tasks.Task, parts *plan.Node, do func(da
 	return datasets.EachPlaced(ctx, t, *params, do)
 }
 
-// paramsOf are the parameters of a node.
+// paramsOf returns the parameters of a node.
 func paramsOf[P any](n *plan.Node) (*P, error) {
 	params := new(P)
 	if err := json.Unmarshal(n.Params, params); err != nil {

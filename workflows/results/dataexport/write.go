@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Format is how a table is written.
+// Format is the format of a table.
 type Format string
 
 // The formats.
@@ -97,7 +97,7 @@ func writeParquet[Row any](ctx context.Context, each func(context.Context, func(
 	return file.Close()
 }
 
-// rowsOf is how many rows are as large as one.
+// rowsOf returns the number of rows that a row counts as.
 func rowsOf(row any) int {
 	switch r := row.(type) {
 	case Update:

@@ -92,7 +92,7 @@ func tensorBoardRun(run *Run, c *Cell) []file {
 	return []file{{path.Join(c.Name, name), out}}
 }
 
-// steps are those of any series, ascending.
+// steps returns the steps of all series, ascending.
 func steps(list []Series) (all []int64) {
 	for _, s := range list {
 		for _, p := range s.Points {
@@ -103,7 +103,7 @@ func steps(list []Series) (all []int64) {
 	return slices.Compact(all)
 }
 
-// scalars is the Summary of the series after a step.
+// scalars returns the Summary of the series after a step.
 func scalars(list []Series, step int64) (summary message) {
 	for _, s := range list {
 		i, there := slices.BinarySearchFunc(s.Points, step, func(p Point, step int64) int { return int(p.Step - step) })
@@ -114,12 +114,12 @@ func scalars(list []Series, step int64) (summary message) {
 	return summary
 }
 
-// event is an Event without its content.
+// event returns an Event without its content.
 func event(seconds float64, step int64) message {
 	return message{}.double(eventWallTime, seconds).number(eventStep, uint64(step))
 }
 
-// hparams is the Summary with one of the plugin's messages and a tensor of a single zero.
+// hparams returns the Summary with one of the plugin's messages and a tensor of a single zero.
 func hparams(tag string, field protowire.Number, content message) message {
 	const version = 0 // of HParamsPluginData: left out, as all zeros
 	plugin := message{}.text(pluginName, "hparams").bytes(pluginContent, message{}.number(1, version).bytes(field, content))
@@ -129,7 +129,7 @@ func hparams(tag string, field protowire.Number, content message) message {
 	return message{}.bytes(summaryValue, message{}.text(valueTag, tag).bytes(valueTensor, tensor).bytes(valueMetadata, metadata))
 }
 
-// startInfo is the SessionStartInfo of a cell: its parameters.
+// startInfo returns the SessionStartInfo of a cell: its parameters.
 func startInfo(c *Cell, seconds float64) (info message) {
 	for _, p := range c.Params {
 		entry := message{}.text(mapKey, p.Path).bytes(mapValue, jsonValue(p))
@@ -138,7 +138,7 @@ func startInfo(c *Cell, seconds float64) (info message) {
 	return info.text(startGroup, c.Name).double(startTime, seconds)
 }
 
-// jsonValue is a google.protobuf.Value. The plugin accepts only texts, numbers and bools, so lists and
+// jsonValue returns a google.protobuf.Value. The plugin accepts only texts, numbers and bools, so lists and
 // null become texts.
 func jsonValue(p experiment.Axis) message {
 	var value any
@@ -188,7 +188,7 @@ func appendRecord(out, data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(out, masked(data))
 }
 
-// masked is the CRC-32C of data, rotated and shifted as in TensorFlow's records.
+// masked returns the CRC-32C of data, rotated and shifted as in TensorFlow's records.
 func masked(data []byte) uint32 {
 	crc := crc32.Checksum(data, castagnoli)
 	return (crc>>15 | crc<<17) + 0xa282ead8

@@ -33,7 +33,7 @@ import (
 	"coalmine/workflows/results"
 )
 
-// Run is a run as trackers have it.
+// Run is a run in the form of trackers.
 type Run struct {
 	ID, Experiment string
 	// Submitted is the time of the submission, used for all times; zero if unknown.
@@ -72,7 +72,7 @@ type Point struct {
 func New(r *results.Results, rounds *results.Rounds, spec *experiment.Spec, submitted time.Time) (*Run, error) {
 	run := &Run{ID: r.Run, Experiment: r.Experiment, Submitted: submitted}
 	if len(r.Cells) != len(spec.Cells) || len(r.Cells) != len(rounds.Cells) {
-		return nil, fmt.Errorf("run %s: %d cells have results, %d rounds and %d an experiment; expected as many of each", r.Run, len(r.Cells), len(rounds.Cells), len(spec.Cells))
+		return nil, fmt.Errorf("run %s: results of %d cells, rounds of %d and experiments of %d; expected equal numbers", r.Run, len(r.Cells), len(rounds.Cells), len(spec.Cells))
 	}
 	values, err := r.CellValues()
 	if err != nil {
@@ -110,7 +110,7 @@ func newCell(r *results.Results, c *results.Cell, values []results.Value, rounds
 	return cell, nil
 }
 
-// params are the leaves of an experiment, and the axes that it lacks.
+// params returns the leaves of an experiment, and the axes that it lacks.
 func params(resolved json.RawMessage, axes experiment.Axes) experiment.Axes {
 	missing := lists.Filter(axes, func(a experiment.Axis) bool { return string(a.Value) == "null" })
 	list := append(experiment.Leaves("", resolved), missing...)
@@ -118,10 +118,10 @@ func params(resolved json.RawMessage, axes experiment.Axes) experiment.Axes {
 	return slices.CompactFunc(list, func(a, b experiment.Axis) bool { return a.Path == b.Path })
 }
 
-// metrics are points by the names of their series and by their steps.
+// metrics holds points by the names of their series and by their steps.
 type metrics map[string]map[int64]float64
 
-// The groups of metrics, as the package comment has them.
+// The groups of metrics; see the package comment.
 const (
 	training = "training/"
 	audit    = "audit/"
@@ -201,7 +201,7 @@ func (m metrics) addFinal(values []results.Value, report *reports.Report) (texts
 	return texts
 }
 
-// sorted are the series by their names.
+// sorted returns the series ordered by name.
 func (m metrics) sorted() (list []Series) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		s := Series{Name: name}
@@ -213,7 +213,7 @@ func (m metrics) sorted() (list []Series) {
 	return list
 }
 
-// Format is a form of many files.
+// Format is a format of several files.
 type Format struct {
 	// Name is the format's name in --format.
 	Name string
@@ -224,7 +224,7 @@ type Format struct {
 
 	// folder is the name of the run's folder in the tracker's folder.
 	folder func(*Run) string
-	// about are the files of the whole run, and cell those of one cell, below folder.
+	// about returns the files of the whole run, cell those of one cell, below folder.
 	about func(*Run) []file
 	cell  func(*Run, *Cell) []file
 }
@@ -237,19 +237,19 @@ type file struct {
 
 var formats = []Format{
 	{
-		Name: "mlflow", Description: "a file store of MLflow, one run a cell; needs -o", Reader: "mlflow ui --backend-store-uri %s",
+		Name: "mlflow", Description: "a file store of MLflow with a run for each cell; needs -o", Reader: "mlflow ui --backend-store-uri %s",
 		folder: experimentID, about: mlflowExperiment, cell: mlflowRun,
 	},
 	{
-		Name: "tensorboard", Description: "event files of TensorBoard, one folder a cell; needs -o", Reader: "tensorboard --logdir %s",
+		Name: "tensorboard", Description: "event files of TensorBoard with a folder for each cell; needs -o", Reader: "tensorboard --logdir %s",
 		folder: func(r *Run) string { return r.ID }, about: func(*Run) []file { return nil }, cell: tensorBoardRun,
 	},
 }
 
-// Formats lists the forms.
+// Formats lists the formats.
 func Formats() []Format { return append([]Format(nil), formats...) }
 
-// Named is the form of that name.
+// Named returns the format with a name.
 func Named(name string) (Format, bool) {
 	for _, f := range formats {
 		if f.Name == name {
@@ -273,7 +273,7 @@ type Written struct {
 func (f Format) Write(dir string, run *Run) (*Written, error) {
 	out := &Written{Run: run.ID, Folder: filepath.Join(dir, f.folder(run)), Cells: len(run.Cells)}
 	if _, err := os.Lstat(out.Folder); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: run %s is there already, and nothing is overwritten: name another directory by -o, or remove it", out.Folder, run.ID)
+		return nil, fmt.Errorf("%s: run %s already exists and is not overwritten: name another directory with -o, or remove it", out.Folder, run.ID)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

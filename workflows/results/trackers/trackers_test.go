@@ -113,7 +113,7 @@ func TestEqualRunsGiveEqualFilesAndNothingIsOverwritten(t *testing.T) {
 				t.Error("the same run gives other files")
 			}
 			_, err := f.Write(first, tracked(t))
-			must.Say(t, err, "run tiny-01 is there already")
+			must.Say(t, err, "run tiny-01 already exists")
 			if !reflect.DeepEqual(files, filesOf(t, first)) {
 				t.Error("a refused run has left or changed files")
 			}
@@ -305,5 +305,5 @@ func TestRecordsHaveTheChecksumsOfTheirFormat(t *testing.T) {
 func TestResultsOfAnotherRunAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := New(&results.Results{Run: "a", Cells: make([]results.Cell, 2)}, &results.Rounds{}, &experiment.Spec{}, time.Time{})
-	must.Say(t, err, "2 cells have results, 0 rounds and 0 an experiment")
+	must.Say(t, err, "results of 2 cells, rounds of 0 and experiments of 0")
 }
