@@ -128,7 +128,7 @@ func TestARunOutlivesTheOwnerOfItsHome(t *testing.T) {
 			beside := start(t, w.coalmine("run", "experiment.yaml", "--new"))
 			beside.await("the run went to the owner", func() bool { return strings.Contains(beside.stderr.String(), "run tiny-") })
 			end(owner)
-			if code := beside.wait(); code != 0 || !strings.Contains(beside.stderr.String(), "the run goes on here") {
+			if code := beside.wait(); code != 0 || !strings.Contains(beside.stderr.String(), "continuing here") {
 				t.Fatalf("exit status %d\n%s", code, beside.stderr.String())
 			}
 			if ids := must.Get(w.archive().Runs(t.Context()))(t); len(ids) != 2 {

@@ -124,7 +124,7 @@ func (t *term) report(r queue.Report) {
 	}
 	o, err := attempts.DecodeOutcome(r.Body)
 	if err == nil && graph.AttemptID(o.Key, o.Number) != r.ID {
-		err = fmt.Errorf("it is about attempt %s", graph.AttemptID(o.Key, o.Number))
+		err = fmt.Errorf("its content is about attempt %s", graph.AttemptID(o.Key, o.Number))
 	}
 	a := t.graph.Attempt(r.ID)
 	if a != nil && a.Worker == "" {
@@ -138,7 +138,7 @@ func (t *term) report(r queue.Report) {
 		t.stray(o)
 		return
 	case o.Unread:
-		t.cannotHelp(r.Worker, "it reads no attempts of this coordinator's format: "+o.Error)
+		t.cannotHelp(r.Worker, "it cannot read attempts in this coordinator's format: "+o.Error)
 	}
 	x := a.Task
 	t.spans.Outcome(a, o)
@@ -163,7 +163,7 @@ func (t *term) report(r queue.Report) {
 // was done, storage has its output; otherwise another follows, which is neither a failure of the task nor a
 // death of its worker.
 func (t *term) unreadable(r queue.Report, a *graph.Attempt, err error) {
-	t.log.Warn("a report cannot be read; the attempt is looked for in storage", "message", r.ID, "worker", r.Worker, "error", err)
+	t.log.Warn("a report cannot be read; looking for the attempt's commit in storage", "message", r.ID, "worker", r.Worker, "error", err)
 	if errors.Is(err, attempts.ErrLaterFormat) {
 		t.cannotHelp(r.Worker, "this coordinator cannot read its reports: "+err.Error())
 	}

@@ -369,7 +369,7 @@ func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
 		reasons := strings.Join(w.term.status(w.run(id)).Reasons, "\n")
-		return strings.Contains(reasons, "no live worker knows test/part@1: worker w1 (coalmine of an unknown version) cannot help: it does not know test/part@1") && !w.term.graph.AnyInFlight()
+		return strings.Contains(reasons, "no live worker supports test/part@1: worker w1 (coalmine of an unknown version) cannot help: it does not support test/part@1") && !w.term.graph.AnyInFlight()
 	})
 	w.kinds = plantest.Kinds.Advertised()
 	w.untilPhase(runs.Done, id)
@@ -569,7 +569,7 @@ func TestARunWithoutAPlanIsRejected(t *testing.T) {
 	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": &b.Plan})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
-	if s := w.term.status(w.run(id)); !strings.Contains(s.Error, "which the plan does not hold") {
+	if s := w.term.status(w.run(id)); !strings.Contains(s.Error, "which the plan does not contain") {
 		w.fail("error %q", s.Error)
 	}
 }

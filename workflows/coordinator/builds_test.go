@@ -44,7 +44,7 @@ func TestWorkersOfAnotherBuildHandTasksBack(t *testing.T) {
 			stranger.reads, stranger.reports, stranger.build = of.reads, of.reports, of.build
 			id := w.submit("a", 0)
 			wait, s := w.awaitWait(id, status.WaitWorker)
-			if want := "no live worker: worker w1 (coalmine "; !strings.HasPrefix(wait.Detail, want) || !strings.Contains(wait.Detail, ") cannot help: it reads no attempts of this coordinator's format") {
+			if want := "no live worker: worker w1 (coalmine "; !strings.HasPrefix(wait.Detail, want) || !strings.Contains(wait.Detail, ") cannot help: it cannot read attempts in this coordinator's format") {
 				w.fail("it waits for %q, want %q and a reason", wait.Detail, want)
 			}
 			if s.Health != status.Stuck || s.Workers[0].Build != of.build || s.Workers[0].CannotHelp == "" {
@@ -74,10 +74,10 @@ func TestAWorkerOfOtherKindsHelpsAsFarAsItCan(t *testing.T) {
 	}
 	id := w.submit("a", 0)
 	wait, s := w.awaitWait(id, status.WaitKind)
-	if want := "no live worker knows test/part@1: worker w1 (coalmine 0.9) cannot help: it knows test/part@7 and not test/part@1"; wait.Detail != want {
+	if want := "no live worker supports test/part@1: worker w1 (coalmine 0.9) cannot help: it supports test/part@7 but not test/part@1"; wait.Detail != want {
 		w.fail("it waits for %q, want %q", wait.Detail, want)
 	}
-	if got, want := s.Workers[0].CannotHelp, "it knows test/part@7 and not test/part@1"; got != want {
+	if got, want := s.Workers[0].CannotHelp, "it supports test/part@7 but not test/part@1"; got != want {
 		w.fail("the worker cannot help because %q, want %q", got, want)
 	}
 	old.reads = func(a attempts.Attempt) *attempts.Outcome { // as a worker does that takes an unknown format

@@ -6,7 +6,7 @@
 //
 // A report ends an attempt (attempts.go, outcomes.go) and is applied to the graph
 // ([graph.Graph.Commit]); [graph.Graph.Settle] finds the tasks that are ready now; the term passes them
-// to the dispatcher and carries out the other asks (settle.go); launched attempts are sent
+// to the dispatcher and carries out the other requests (settle.go); launched attempts are sent
 // (attempts.go). liveness.go finds attempts that are never reported, records.go keeps the runs' logs,
 // following.go carries them out, ending.go ends runs, and deletions.go deletes behind trainings.
 //
@@ -113,7 +113,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
-		err := c.reign(ctx)
+		err := c.leadTerm(ctx)
 		switch {
 		case ctx.Err() != nil:
 			c.contest.Release()
@@ -124,7 +124,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 			c.cfg.Log.Warn("pausing leadership for a minute", "error", err)
 			c.contest.HoldWithoutLeading(ctx, leadership.RivalRest)
 		case err != nil:
-			c.cfg.Log.Warn("leading no more; standing by", "error", err)
+			c.cfg.Log.Warn("lost leadership; standing by", "error", err)
 			_ = leadership.Pause(ctx) // its only error is ctx's
 		}
 	}
@@ -137,7 +137,7 @@ func (c *Coordinator) Token() (*leadership.Token, error) {
 	if t := c.token.Load(); t != nil {
 		return t, nil
 	}
-	return nil, fmt.Errorf("%w; ask the process that does, or again in some seconds", leadership.ErrStandby)
+	return nil, fmt.Errorf("%w; ask the leader, or repeat the command in some seconds", leadership.ErrStandby)
 }
 
 // Snapshot returns the status of a run as of a moment ago, or false if this

@@ -95,7 +95,7 @@ func (d *deletions) afterReading(n *graph.Node) {
 // seekRead looks for checkpoints that have been read and still exist.
 func (d *deletions) seekRead(ch *graph.Chain, read retention.Read) {
 	d.listOf(ch).seeking++
-	d.seek(ch, "looking for rounds that were read", read.Find, func(l *retired) { l.seeking-- })
+	d.seek(ch, "looking for rounds that all readers have read", read.Find, func(l *retired) { l.seeking-- })
 }
 
 // seek retires the outputs of a chain that find finds in storage. sought is called before.
@@ -131,7 +131,7 @@ func (d *deletions) retire(ch *graph.Chain, all ...retention.Retirement) {
 	for _, r := range all {
 		*p = append(*p, r)
 		if len(*p) > policy.MaxRetired {
-			d.log.Warn("deleting old rounds lags behind; some are left to garbage collection", "chain", ch.Recipe.Short())
+			d.log.Warn("the deletion of old rounds lags behind; garbage collection deletes some of them", "chain", ch.Recipe.Short())
 			*p = slices.Delete(*p, 0, policy.MaxRetired/2)
 		}
 	}

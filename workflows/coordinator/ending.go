@@ -16,16 +16,16 @@ import (
 // finishIfEnded ends a run when all its cells have ended, the retired outputs
 // of its chains are deleted, and its results are verified in storage.
 func (t *term) finishIfEnded(r *run) {
-	assured := r.assured
-	r.assured = false
+	verified := r.verified
+	r.verified = false
 	if !r.Active() {
 		return
 	}
 	outcomes := r.Outcomes()
 	switch {
 	case outcomes == nil || t.tidying(r):
-	case !assured:
-		t.assure(r)
+	case !verified:
+		t.verify(r)
 	default:
 		t.records.append(r.Run.Run, runs.Entry{Kind: runs.Finished, Outcomes: outcomes})
 	}
@@ -62,8 +62,8 @@ func (t *term) tidied() {
 	t.deletions.advanced = nil
 }
 
-// assurance is the verification of a run's outcome in storage before the run ends.
-type assurance struct {
+// verification is the verification of a run's outcome in storage before the run ends.
+type verification struct {
 	*run
 	targets map[storage.Key]graph.Dependency
 	reports map[storage.Key]bool
@@ -75,51 +75,51 @@ type assurance struct {
 	quiet   bool
 }
 
-// assureAtOnce is the number of targets that one job looks up. The time of a job does not suffice for a
+// verifyAtOnce is the number of targets that one job looks up. The time of a job does not suffice for a
 // large grid: the 20,000 targets of 10,000 cells take a minute in a store that answers within 20 ms.
-const assureAtOnce = 1000
+const verifyAtOnce = 1000
 
-// assure verifies the results of a run in storage before the run ends: cached outputs may have been
+// verify verifies the results of a run in storage before the run ends: cached outputs may have been
 // collected meanwhile, or be damaged. During a batch of a collection the answer would be unreliable. A
 // collection that begins afterwards reads all runs first, including this one.
-func (t *term) assure(r *run) {
-	if r.assuring {
+func (t *term) verify(r *run) {
+	if r.verifying {
 		return
 	}
-	r.assuring = true
-	x := &assurance{run: r, targets: r.Targets(), reports: make(map[storage.Key]bool), found: true}
+	r.verifying = true
+	x := &verification{run: r, targets: r.Targets(), reports: make(map[storage.Key]bool), found: true}
 	x.keys = plan.SortedKeys(x.targets)
 	for _, c := range r.Cells {
 		x.reports[c.Plan.Report.Key] = true
 	}
 	x.batches, x.quiet = t.store.token.Quiet()
-	t.assureNext(x)
+	t.verifyNext(x)
 }
 
-// assureNext looks up some targets, and then the next ones.
-func (t *term) assureNext(x *assurance) {
-	keys := x.keys[:min(len(x.keys), assureAtOnce)]
-	t.persist(reading, "looking at the outcome of run "+x.ID, x.stillAssuring, func(ctx context.Context) (func(), error) {
+// verifyNext looks up some targets, and then the next ones.
+func (t *term) verifyNext(x *verification) {
+	keys := x.keys[:min(len(x.keys), verifyAtOnce)]
+	t.persist(reading, "looking at the outcome of run "+x.ID, x.stillVerifying, func(ctx context.Context) (func(), error) {
 		found, err := t.store.lookUpOutcome(ctx, keys, x.reports)
 		return func() {
-			if !x.stillAssuring() {
+			if !x.stillVerifying() {
 				return
 			}
 			x.found = t.confirm(x.targets, keys, found) && x.found
 			if x.keys = x.keys[len(keys):]; len(x.keys) > 0 {
-				t.assureNext(x)
+				t.verifyNext(x)
 				return
 			}
 			batches, quiet := t.store.token.Quiet()
-			t.assured(x.run, x.found && x.quiet && quiet && batches == x.batches)
+			t.verified(x.run, x.found && x.quiet && quiet && batches == x.batches)
 		}, err
 	})
 }
 
-// stillAssuring reports whether the outcome is still to be verified.
-func (r *run) stillAssuring() bool {
-	r.assuring = r.Active()
-	return r.assuring
+// stillVerifying reports whether the outcome is still to be verified.
+func (r *run) stillVerifying() bool {
+	r.verifying = r.Active()
+	return r.verifying
 }
 
 // confirm reports whether all targets were found. Missing targets are looked up again.
@@ -134,12 +134,12 @@ func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.
 	return all
 }
 
-// assured ends the run if its outcome was verified; otherwise it verifies the outcome again.
-func (t *term) assured(r *run, seen bool) {
-	r.assuring, r.assured = false, seen
+// verified ends the run if its outcome was verified; otherwise it verifies the outcome again.
+func (t *term) verified(r *run, seen bool) {
+	r.verifying, r.verified = false, seen
 	if seen {
 		t.graph.CheckEnd(r.Run.Run)
 		return
 	}
-	t.after(policy.AssureAgain, func() { t.graph.CheckEnd(r.Run.Run) })
+	t.after(policy.VerifyAgain, func() { t.graph.CheckEnd(r.Run.Run) })
 }

@@ -74,7 +74,7 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	}
 }
 
-// The history names the attempt that failed, also where a second one has begun since.
+// The history names the failed attempt, even if a second one has begun since.
 func TestAStragglersFailureIsNotTakenForItsSecondAttempts(t *testing.T) {
 	t.Parallel()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
@@ -331,7 +331,7 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
 	failure := w.run(id).State.Failures[poison.Key]
-	if got := failure.Error; !strings.Contains(got, "its worker died 3 times near the limit of its memory (at most 3) and 0 times otherwise (at most 20): w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
+	if got := failure.Error; !strings.Contains(got, "its worker died 3 times near its memory limit (at most 3) and 0 times otherwise (at most 20): w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
 		w.fail("evidence %q", got)
 	}
 	for i, d := range failure.Deaths {
@@ -362,7 +362,7 @@ func TestWorkersThatDieFarFromTheirMemoryLimitCountLittle(t *testing.T) {
 	}{
 		{"taken away", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths - 1, runs.Done, ""},
 		{"without a limit", queue.Memory{Used: 1 << 40}, policy.MaxDeaths - 1, runs.Done, ""},
-		{"ends every worker", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths, runs.Failed, "its worker died 0 times near the limit of its memory (at most 3) and 20 times otherwise (at most 20): w"},
+		{"ends every worker", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths, runs.Failed, "its worker died 0 times near its memory limit (at most 3) and 20 times otherwise (at most 20): w"},
 		{"fills its container", queue.Memory{Used: 1 << 20, Limit: 2 << 30, GroupUsed: 19 << 20, GroupLimit: 20 << 20}, policy.MaxMemoryDeaths, runs.Failed, "at 19 MiB of 20 MiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestWorkersThatDieFarFromTheirMemoryLimitCountLittle(t *testing.T) {
 			}
 			id := w.submit("a", 0)
 			wait, _ := w.awaitWait(id, status.WaitTakeover)
-			if !strings.Contains(wait.Detail, "it is given up after 3 or 20 of these") {
+			if !strings.Contains(wait.Detail, "the task fails after 3 or 20 such deaths") {
 				w.fail("it waits for %q", wait.Detail)
 			}
 			w.untilPhase(c.phase, id)
@@ -503,7 +503,7 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 		w.fail("failures %v", w.run(id).State.Failures)
 	}
 	for _, f := range w.run(id).State.Failures {
-		if want := fmt.Sprintf("was made again %d times and is missing still", policy.MaxMissing); !strings.Contains(f.Error, want) {
+		if want := fmt.Sprintf("was recomputed %d times and is still missing", policy.MaxMissing); !strings.Contains(f.Error, want) {
 			w.fail("evidence %q, want %q", f.Error, want)
 		}
 	}

@@ -41,7 +41,7 @@ func (t *term) follow(r *run) {
 		t.log.Info("run", "run", r.ID, "phase", phase)
 	}
 	if phase.Finished() {
-		t.letGo(r)
+		t.release(r)
 	}
 	if r.State.Pinned != before.Pinned || !slices.Equal(r.State.PinnedCells, before.PinnedCells) {
 		t.followPins(r)
@@ -56,8 +56,8 @@ func (t *term) follow(r *run) {
 	}
 }
 
-// letGo releases a run's plan in the graph.
-func (t *term) letGo(r *run) {
+// release releases a run's plan in the graph.
+func (t *term) release(r *run) {
 	if !r.Live() {
 		return // its plan is being made, or there is none
 	}
@@ -96,7 +96,7 @@ func (t *term) compile(r *run) {
 	if c.toWorkOn {
 		c.make()
 	} else {
-		c.recall()
+		c.claimRecorded()
 	}
 }
 
@@ -117,13 +117,13 @@ type compilation struct {
 // exists reports whether the run has not been removed meanwhile.
 func (c *compilation) exists() bool { return c.records.exists(c.run) }
 
-// recall claims the kept checkpoints of a finished run from its recorded plans.
-func (c *compilation) recall() {
+// claimRecorded claims the kept checkpoints of a finished run from its recorded plans.
+func (c *compilation) claimRecorded() {
 	c.persist(reading, "reading the plan of run "+c.run.ID, c.exists, func(ctx context.Context) (func(), error) {
 		var plans []*plan.Plan
 		known, err := plan.ReadOutlines(ctx, c.Archive, c.run.ID, func(p *plan.Plan) { plans = append(plans, p) })
 		if errors.Is(err, storage.ErrNewer) {
-			c.log.Warn("a newer build has recorded the plan of a run", "run", c.run.ID, "error", err)
+			c.log.Warn("a newer build recorded the plan of a run", "run", c.run.ID, "error", err)
 			known, err = false, nil
 		}
 		return func() {
@@ -315,11 +315,11 @@ func (c *compilation) remember() {
 func (t *term) unplanned(r *run, err error) {
 	if !tasks.IsPermanent(err) && r.PlanTries+1 < policy.MaxPlans {
 		r.PlanTries++
-		t.log.Warn("plan failed; trying again", "run", r.ID, "error", err)
+		t.log.Warn("planning a run failed; trying again", "run", r.ID, "error", err)
 		t.after(policy.Backoff(r.PlanTries), func() { t.records.follow(r) })
 		return
 	}
-	t.log.Error("run has no plan", "run", r.ID, "error", err)
+	t.log.Error("a run cannot be planned", "run", r.ID, "error", err)
 	r.claimed, r.PlanTries = true, 0
 	if !r.State.Phase.Finished() {
 		t.records.append(r.Run.Run, runs.Entry{Kind: runs.Rejected, Error: err.Error()})

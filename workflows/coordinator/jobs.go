@@ -46,8 +46,8 @@ type jobs struct {
 	queueAway, storeAway observe.Outage
 	// queueLogged is the time of the last log line about the absence of the queue.
 	queueLogged time.Time
-	// deafUntil is the time from which heartbeats count again after the queue took no writes.
-	deafUntil time.Time
+	// heartbeatsFrom is the time from which missing heartbeats count again after the queue accepted no writes.
+	heartbeatsFrom time.Time
 	// queueReturned reports that the queue answers again, and may have forgotten everything.
 	queueReturned bool
 	// deposed is the error of a term that has been deposed, or that lost a job by a panic.
@@ -58,7 +58,7 @@ type jobs struct {
 // after calls do after d.
 func (j *jobs) after(d time.Duration, do func()) { j.timers.set(j.now().Add(d), do) }
 
-// every calls do now and then every d.
+// every calls do at once and then at intervals of d.
 func (j *jobs) every(d time.Duration, do func()) {
 	do()
 	j.after(d, func() { j.every(d, do) })
@@ -112,7 +112,7 @@ func always() bool { return true }
 
 func (j *jobs) storeFails(action string, err error) {
 	if j.storeAway.Begin(j.now(), err) {
-		j.log.Warn("storage does not answer; trying again", "doing", action, "error", err)
+		j.log.Warn("storage does not answer; retrying", "doing", action, "error", err)
 	}
 	j.changed = true
 }
@@ -163,24 +163,24 @@ func (j *jobs) queueFails(err error) {
 		return
 	}
 	j.queueLogged = j.now()
-	text := "queue does not answer; nothing is lost, trying again"
+	text := "queue does not answer; nothing is lost, retrying"
 	if errors.Is(err, queue.ErrNoWrites) {
-		text = "queue takes no writes; nothing is lost, trying again"
+		text = "queue accepts no writes; nothing is lost, retrying"
 	}
 	j.log.Warn(text, "since", j.queueAway.Since.UTC().Format(time.RFC3339), "error", err)
 }
 
-// queueAnswers notes that the queue could be read. It may still take no writes.
+// queueAnswers notes that the queue could be read. It may still accept no writes.
 func (j *jobs) queueAnswers() {
 	if !errors.Is(j.queueAway.Err, queue.ErrNoWrites) {
 		j.queueTakes()
 	}
 }
 
-// queueTakes notes that the queue took a write.
+// queueTakes notes that the queue accepted a write.
 func (j *jobs) queueTakes() {
 	if errors.Is(j.queueAway.Err, queue.ErrNoWrites) {
-		j.deafUntil = j.now().Add(policy.HeartbeatPatience)
+		j.heartbeatsFrom = j.now().Add(policy.HeartbeatPatience)
 	}
 	if !j.queueAway.On() {
 		return
@@ -190,7 +190,7 @@ func (j *jobs) queueTakes() {
 	j.changed, j.queueReturned = true, true
 }
 
-// deaf reports whether missing heartbeats mean nothing, because no worker could write one.
-func (j *jobs) deaf() bool {
-	return errors.Is(j.queueAway.Err, queue.ErrNoWrites) || j.now().Before(j.deafUntil)
+// heartbeatsMissing reports whether no worker could write a heartbeat, so that a missing one is no evidence of its death.
+func (j *jobs) heartbeatsMissing() bool {
+	return errors.Is(j.queueAway.Err, queue.ErrNoWrites) || j.now().Before(j.heartbeatsFrom)
 }

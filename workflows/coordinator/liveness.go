@@ -21,20 +21,20 @@ func (t *term) pollWorkers() {
 	t.send(func(ctx context.Context) (func(), error) {
 		workers, err := t.Queue.Workers(ctx)
 		return func() {
-			if !t.deaf() {
-				t.heard(workers)
+			if !t.heartbeatsMissing() {
+				t.applyHeartbeats(workers)
 			}
 		}, err
 	})
 }
 
-// heard applies the heartbeats.
-func (t *term) heard(workers []queue.Worker) {
+// applyHeartbeats applies the heartbeats.
+func (t *term) applyHeartbeats(workers []queue.Worker) {
 	before := t.dispatcher.Fleet.Workers
 	clear(t.foreign)
 	for _, w := range workers {
 		for _, r := range w.Running {
-			t.heardOf(w, r)
+			t.noteRunning(w, r)
 		}
 	}
 	if t.dispatcher.SetWorkers(workers) {
@@ -55,8 +55,8 @@ func missingIn(list, all []queue.Worker) []queue.Worker {
 	})
 }
 
-// heardOf records that a worker runs an attempt.
-func (t *term) heardOf(w queue.Worker, r queue.Running) {
+// noteRunning records that a worker runs an attempt.
+func (t *term) noteRunning(w queue.Worker, r queue.Running) {
 	if a := t.graph.Attempt(r.ID); a != nil {
 		a.Worker, a.Memory, a.Running, a.Progress, a.Misses = w.ID, w.Memory, r.Seconds, r.Progress, 0
 		return
@@ -131,7 +131,7 @@ func (t *term) checkThen(a *graph.Attempt, next func()) {
 				return
 			}
 			if found.Available() && a.Task.State() == graph.InFlight {
-				t.logOf(a.Task).Info("found an outcome that was not reported", "attempt", a.Number)
+				t.logOf(a.Task).Info("found the commit of an unreported attempt", "attempt", a.Number)
 				t.succeed(a.Task, found.Commit.Objects())
 			}
 			next()
@@ -141,7 +141,7 @@ func (t *term) checkThen(a *graph.Attempt, next func()) {
 
 // askForAttempts asks the queue whether it still has the sent attempts.
 func (t *term) askForAttempts() {
-	if t.asking || t.deaf() {
+	if t.asking || t.heartbeatsMissing() {
 		return
 	}
 	var ids []string
@@ -163,17 +163,17 @@ func (t *term) askForAttempts() {
 				return
 			}
 			t.queueAnswers()
-			if t.deaf() {
+			if t.heartbeatsMissing() {
 				return
 			}
 			for _, id := range ids {
-				t.heardKnown(id, known[id])
+				t.noteKnown(id, known[id])
 			}
 		}
 	})
 }
 
-func (t *term) heardKnown(id string, known bool) {
+func (t *term) noteKnown(id string, known bool) {
 	a := t.graph.Attempt(id)
 	if a == nil {
 		return
@@ -267,7 +267,7 @@ func (t *term) helpStragglers() {
 			continue
 		}
 		if _, straggles := t.graph.Straggles(a); straggles {
-			t.logOf(x).Info("second attempt at a straggler", "attempt", a.Number, "worker", a.Worker, "seconds", a.Running)
+			t.logOf(x).Info("starting a second attempt at a straggler", "attempt", a.Number, "worker", a.Worker, "seconds", a.Running)
 			t.launch(x, a.Run)
 		}
 	}

@@ -27,8 +27,8 @@ type loop struct {
 // eventBuffer lets jobs end while the loop is busy.
 const eventBuffer = 256
 
-// reign leads for one term: until ctx is done, or another leads.
-func (c *Coordinator) reign(parent context.Context) error {
+// leadTerm leads for one term: until ctx is done, or another leads.
+func (c *Coordinator) leadTerm(parent context.Context) error {
 	leader, err := c.contest.Identity(parent)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 		trouble = graph.StoreFull
 	}
 	if x.Trouble().Store != trouble {
-		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
+		t.logOf(x).Warn("an attempt failed on the store; its task waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
 	}
 	noted := x.AddTrouble()
 	noted.Store, noted.Error = trouble, o.Error
@@ -91,7 +91,7 @@ func (t *term) handedBack(a *graph.Attempt, why string) {
 	}
 	trouble := x.AddTrouble()
 	trouble.Returned++
-	trouble.HandedBack = cmp.Or(why, "it gave no reason")
+	trouble.HandedBack = cmp.Or(why, "no reason given")
 	x.Urgent = true
 	t.pause(x, policy.ReturnedPause(x.Key, trouble.Returned))
 }
@@ -117,7 +117,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble.Error, trouble.Exit = o.Error, o.Exit
 	t.logTrouble(x, attemptFailed(o))
 	if trouble.Tries >= t.MaxTries || alike {
-		t.fail(x, fmt.Sprintf("failed %s, the last time on worker %s: %s", readable.Count(trouble.Tries, "time"), o.Worker, o.Error))
+		t.fail(x, fmt.Sprintf("failed %s, last on worker %s: %s", readable.Count(trouble.Tries, "time"), o.Worker, o.Error))
 		return
 	}
 	pause := policy.Backoff(trouble.Tries)
@@ -137,7 +137,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 // inputMissing replans an input that a worker could not read.
 func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	if o.MissingNode == nil {
-		o.Error = "an input is missing, but the worker did not say which: " + o.Error
+		o.Error = "an input is missing, but the worker's report does not name it: " + o.Error
 		t.tryAgain(x, o)
 		return
 	}
@@ -145,7 +145,7 @@ func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	in, ok := t.graph.Input(x, key)
 	switch {
 	case !ok:
-		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", key.Short(), x.Label(), o.Error)
+		o.Error = fmt.Sprintf("node %s is missing, but it is not an input of %s: %s", key.Short(), x.Label(), o.Error)
 		t.tryAgain(x, o)
 	case t.purging[key]: // it continues when the input has been replanned
 	case !in.There:
@@ -163,10 +163,10 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 	count := t.losses[lost]
 	if count > policy.MaxMissing {
 		delete(t.losses, lost)
-		t.fail(x, fmt.Sprintf("its input %s was made again %s and is missing still: %s", key.Short(), readable.Count(count-1, "time"), o.Error))
+		t.fail(x, fmt.Sprintf("its input %s was recomputed %s and is still missing: %s", key.Short(), readable.Count(count-1, "time"), o.Error))
 		return
 	}
-	t.logOf(x).Info("an input is missing; it is planned again", "attempt", o.Number, "input", key.Short(), "times", count)
+	t.logOf(x).Info("an input is missing and will be recomputed", "attempt", o.Number, "input", key.Short(), "times", count)
 	if count < policy.PurgeAfter {
 		in.Lose()
 		t.graph.Requeue(x)
@@ -184,10 +184,10 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 }
 
 // fail gives a task up for all runs that want it, and their cells that need it.
-// A later run tries it again.
+// A later run retries it.
 func (t *term) fail(x *graph.Task, evidence string) {
 	if len(x.Wants) == 0 {
-		t.logOf(x).Info("failed node is no longer wanted by any run", "attempt", x.Number, "error", readable.Brief(evidence))
+		t.logOf(x).Info("a node failed that no run wants any more", "attempt", x.Number, "error", readable.Brief(evidence))
 	} else {
 		t.logOf(x).Error("node failed", "attempt", x.Number, "error", readable.Brief(evidence))
 		t.counters.Failures.WithLabelValues(x.Kind()).Inc()
@@ -231,14 +231,14 @@ func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 
 // diverged records that two attempts have committed different bytes.
 func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
-	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
+	t.logOf(x).Error("two attempts at a node have different outputs: its kind is not deterministic",
 		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
 	t.counters.Divergent.WithLabelValues(x.Kind()).Inc()
 	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Attempts: o.Number, Worker: o.Worker})
 }
 
 // died records that a worker has died some seconds into an attempt at a task. It gives the
-// task up, and returns true, if that was one death too many.
+// task up, and returns true, if the deaths reach a limit.
 func (t *term) died(x *graph.Task, d runs.Death, seconds float64) (givenUp bool) {
 	trouble := x.AddTrouble()
 	trouble.Deaths, trouble.HandedBack = append(trouble.Deaths, d), ""
@@ -273,10 +273,10 @@ func evidenceOfDeaths(deaths []runs.Death) string {
 		all = append(all, d.String())
 	}
 	memory, other := policy.Deaths(deaths)
-	advice := "if their machines were taken away, retry the run; else look at what the workers logged last"
+	advice := "if their machines were taken away, retry the run; otherwise see the workers' last log lines"
 	if memory >= policy.MaxMemoryDeaths {
-		advice = "it probably needs more memory than they have: raise --memory, lower --slots, or use larger machines, and retry the run"
+		advice = "the task probably needs more memory than they have: raise --memory, lower --slots, or use larger machines, and retry the run"
 	}
-	return fmt.Sprintf("its worker died %s near the limit of its memory (at most %d) and %s otherwise (at most %d): %s (memory by the last heartbeat); %s",
+	return fmt.Sprintf("its worker died %s near its memory limit (at most %d) and %s otherwise (at most %d): %s (memory at the last heartbeat); %s",
 		readable.Count(memory, "time"), policy.MaxMemoryDeaths, readable.Count(other, "time"), policy.MaxDeaths, strings.Join(all, ", "), advice)
 }

@@ -77,7 +77,7 @@ func (t *term) publish(all map[string]*status.Run) {
 // announce publishes the identity of the store for stand-bys. This also detects that a queue
 // accepts writes again.
 func (t *term) announce() {
-	if t.leader.Holder == "" && !t.deaf() {
+	if t.leader.Holder == "" && !t.heartbeatsMissing() {
 		return // there are no stand-bys
 	}
 	t.sendWrite(func(ctx context.Context) (func(), error) {
@@ -87,11 +87,11 @@ func (t *term) announce() {
 
 // Metrics that are computed on collection.
 var (
-	leaderDesc  = prometheus.NewDesc("coalmine_leader", "1 if this process leads, 0 if it stands by. What follows is told by the leader alone.", nil, nil)
+	leaderDesc  = prometheus.NewDesc("coalmine_leader", "1 if this process leads, 0 if it stands by. Only the leader exports the metrics below.", nil, nil)
 	runsDesc    = prometheus.NewDesc("coalmine_runs", "Runs, by state.", []string{"state"}, nil)
-	tasksDesc   = prometheus.NewDesc("coalmine_tasks", "Tasks that some run waits for, by class and state: blocked, parked, ready, queued, running or retrying.", []string{"class", "state"}, nil)
-	depthDesc   = prometheus.NewDesc("coalmine_queue_depth", "Tasks that could run now and wait for a slot, by class: those that are ready and those that are queued.", []string{"class"}, nil)
-	workersDesc = prometheus.NewDesc("coalmine_workers", "Live workers, by whether they take tasks (active) or are about to end (draining).", []string{"state"}, nil)
+	tasksDesc   = prometheus.NewDesc("coalmine_tasks", "Unfinished tasks of unfinished runs, by class and state: blocked, parked, ready, queued, running or retrying.", []string{"class", "state"}, nil)
+	depthDesc   = prometheus.NewDesc("coalmine_queue_depth", "Tasks that wait for a slot, by class: ready or queued.", []string{"class"}, nil)
+	workersDesc = prometheus.NewDesc("coalmine_workers", "Live workers, by state: active (taking tasks) or draining (about to end).", []string{"state"}, nil)
 	slotsDesc   = prometheus.NewDesc("coalmine_slots", "Slots of the live workers that take tasks, by class.", []string{"class"}, nil)
 	redisDesc   = prometheus.NewDesc("coalmine_redis_up", "1 if Redis answered the leader when it last asked.", nil, nil)
 	storeDesc   = prometheus.NewDesc("coalmine_store_up", "1 if the store answered the leader when it last asked.", nil, nil)

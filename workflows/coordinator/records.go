@@ -33,8 +33,8 @@ type run struct {
 
 	compiling bool
 	claimed   bool       // its claims on checkpoints are known
-	assuring  bool       // its outcome is being verified
-	assured   bool       // its outcome was just verified
+	verifying bool       // its outcome is being verified
+	verified  bool       // its outcome was just verified
 	shown     runs.Phase // as last published
 }
 
@@ -130,7 +130,7 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 // leave logs once for each reason that a run cannot be read.
 func (c *records) leave(id string, err error) {
 	if before, said := c.left.Swap(id, err.Error()); !said || before != err.Error() {
-		c.log.Error("run cannot be read; it is left alone", "run", id, "error", err)
+		c.log.Error("cannot read a run; skipping it", "run", id, "error", err)
 	}
 }
 
@@ -239,7 +239,7 @@ func (c *records) post(r *run) {
 			return nil, err
 		}
 		if err := c.service.Compact(ctx, &record); err != nil {
-			c.log.Warn("log of a run could not be folded; it will be later", "run", r.ID, "error", err)
+			c.log.Warn("cannot fold the log of a run; retrying later", "run", r.ID, "error", err)
 		}
 		return func() {
 			r.posting, c.changed = false, true

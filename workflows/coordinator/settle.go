@@ -49,23 +49,23 @@ func (t *term) queueBack() {
 	t.records.nudged()
 }
 
-func (t *term) carryOut(asks graph.Requests) {
-	t.changed = t.changed || asks.Changed
-	if asks.Recounted {
+func (t *term) carryOut(requests graph.Requests) {
+	t.changed = t.changed || requests.Changed
+	if requests.Recounted {
 		t.dispatcher.Reset()
 	}
-	for _, x := range asks.Offer {
+	for _, x := range requests.Offer {
 		t.dispatcher.Offer(x)
 	}
-	for _, a := range asks.Recall {
+	for _, a := range requests.Recall {
 		t.stop(a)
 	}
-	t.lookUpAll(asks.LookUp)
-	for _, ch := range asks.Survey {
+	t.lookUpAll(requests.LookUp)
+	for _, ch := range requests.Survey {
 		t.survey(ch)
 	}
-	t.advanced(asks)
-	for _, ended := range asks.Ending {
+	t.advanced(requests)
+	for _, ended := range requests.Ending {
 		if r := t.records.byID[ended.ID]; r != nil {
 			t.finishIfEnded(r)
 		}
@@ -73,19 +73,19 @@ func (t *term) carryOut(asks graph.Requests) {
 }
 
 // advanced follows the progress of chains.
-func (t *term) advanced(asks graph.Requests) {
-	for _, j := range asks.Joined {
+func (t *term) advanced(requests graph.Requests) {
+	for _, j := range requests.Joined {
 		t.counters.CountRound(j.Step, t.now())
 		t.spans.EndRound(j.Step, true)
 		t.deletions.afterStep(j)
 	}
-	for _, s := range asks.Dropped {
+	for _, s := range requests.Dropped {
 		t.spans.EndRound(s, false)
 	}
-	for _, l := range asks.Left {
+	for _, l := range requests.Left {
 		t.deletions.afterPass(l)
 	}
-	for _, n := range asks.Read {
+	for _, n := range requests.Read {
 		t.deletions.afterReading(n)
 	}
 }
@@ -132,7 +132,7 @@ func (t *term) survey(ch *graph.Chain) {
 	claims, goals := t.ledger.On(ch.Recipe), ch.Goals()
 	surveyor := availability.Surveyor{LookUp: t.store.lookUp, Has: t.store.archive.HasCommit, Chain: ch.Shape, Kept: claims.StepsKept}
 	held := func() bool { return t.graph.Chain(ch.Recipe) == ch }
-	t.persist(reading, "looking where a training stands", held, func(ctx context.Context) (func(), error) {
+	t.persist(reading, "looking for the checkpoints of a training", held, func(ctx context.Context) (func(), error) {
 		found, err := surveyor.Survey(ctx, claims.Limit(), goals)
 		return func() {
 			if t.graph.Surveyed(ch, goals, found) {

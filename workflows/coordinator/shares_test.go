@@ -16,7 +16,7 @@ import (
 // rival is a run of one training.
 type rival struct {
 	name string
-	// width is how many tasks a round has besides the one that joins them; 0 is a
+	// width is the number of tasks of a round without the one that joins them; 0 is a
 	// training whose steps are one task.
 	width  int
 	length time.Duration // of a task

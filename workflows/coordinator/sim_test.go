@@ -220,7 +220,7 @@ func (w *world) lead() {
 	w.term.begin()
 }
 
-// traceWriter keeps the coordinator's log, for a failure's report.
+// traceWriter keeps the coordinator's log for the report of a failure.
 type traceWriter struct{ w *world }
 
 func (x traceWriter) Write(p []byte) (int, error) {
@@ -465,7 +465,7 @@ func (w *world) loseBlob() {
 	must.Do(w.t, w.memory.Delete(context.Background(), name))
 }
 
-// damage replaces the bytes of an object by as many others.
+// damage replaces the bytes of an object by other bytes, of equal number.
 func (w *world) damage(name string) {
 	w.t.Helper()
 	info := must.Get(w.memory.Head(context.Background(), name))(w.t)

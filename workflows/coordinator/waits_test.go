@@ -56,7 +56,7 @@ func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
 		mend   func(w *world, id string)
 	}{
 		{status.WaitWorker, status.Stuck, "no live worker", func(w *world, _ string) { w.workers = nil }, func(w *world, _ string) { w.hire(2) }},
-		{status.WaitKind, status.Stuck, "no live worker knows test/part@1", func(w *world, _ string) { w.kinds = []string{"test/standing@1"} },
+		{status.WaitKind, status.Stuck, "no live worker supports test/part@1", func(w *world, _ string) { w.kinds = []string{"test/standing@1"} },
 			func(w *world, _ string) { w.kinds = plantest.Kinds.Advertised() }},
 		{status.WaitPaused, status.Paused, "paused", func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.PauseEntry}) },
 			func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.ResumeEntry}) }},
@@ -122,7 +122,7 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 			if s.Health != status.Slow || !strings.Contains(wait.Detail, text) || wait.Tasks < 1 {
 				t.Errorf("the run is %s: %+v", s.Health, wait)
 			}
-			if w.clock.Sub(begun) < policy.Fleeting {
+			if w.clock.Sub(begun) < policy.ShortWait {
 				t.Errorf("said after %v", w.clock.Sub(begun))
 			}
 		})

@@ -182,7 +182,7 @@ func (d *Dispatcher) goesBefore(r, other *graph.Run) bool {
 
 // hasNext reports whether a run has a task that can be sent. It removes entries
 // before that task that are stale, cannot run, or yield.
-func (d *Dispatcher) hasNext(r *graph.Run, class tasks.Class, gaveWay *[]yielded) bool {
+func (d *Dispatcher) hasNext(r *graph.Run, class tasks.Class, skipped *[]yielded) bool {
 	b := d.lineOf(r).backlogs[class]
 	for b != nil && len(*b) > 0 {
 		e := (*b)[0]
@@ -190,7 +190,7 @@ func (d *Dispatcher) hasNext(r *graph.Run, class tasks.Class, gaveWay *[]yielded
 			if !d.yields(e.task, r) {
 				return true
 			}
-			*gaveWay = append(*gaveWay, yielded{b, e})
+			*skipped = append(*skipped, yielded{b, e})
 		}
 		b.take()
 	}

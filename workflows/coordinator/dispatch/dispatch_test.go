@@ -54,17 +54,17 @@ func (x *fixture) audits(name string, n, priority int) *graph.Run {
 func (x *fixture) settle() {
 	for {
 		x.g.Settle(now)
-		asks := x.g.TakeRequests()
-		if asks.Recounted {
+		requests := x.g.TakeRequests()
+		if requests.Recounted {
 			x.Reset()
 		}
-		for _, ready := range asks.Offer {
+		for _, ready := range requests.Offer {
 			x.Offer(ready)
 		}
-		for _, n := range asks.LookUp {
+		for _, n := range requests.LookUp {
 			x.g.Found(n, false)
 		}
-		if len(asks.LookUp) == 0 {
+		if len(requests.LookUp) == 0 {
 			return
 		}
 	}

@@ -168,7 +168,7 @@ func newFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 		kinds: make(map[string]bool), keys: make(map[string]bool),
 	}
 	for _, w := range workers {
-		if why := cmp.Or(excluded[w.ID], strange(w, attempts.Format)); why != "" {
+		if why := cmp.Or(excluded[w.ID], unreadableFormat(w, attempts.Format)); why != "" {
 			f.Useless[w.ID] = why
 			continue
 		}
@@ -188,14 +188,14 @@ func newFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 	return f
 }
 
-// strange explains why a worker's build cannot read attempts of a format; "" if it can or its
+// unreadableFormat explains why a worker's build cannot read attempts of a format; "" if it can or its
 // format is unknown.
-func strange(w queue.Worker, format int) string {
+func unreadableFormat(w queue.Worker, format int) string {
 	switch {
 	case w.Unreadable:
 		return "this coordinator cannot read its heartbeats"
 	case w.Format != 0 && w.Format < format:
-		return fmt.Sprintf("it reads attempts up to format %d, and this coordinator writes format %d", w.Format, format)
+		return fmt.Sprintf("it reads attempts up to format %d, but this coordinator writes format %d", w.Format, format)
 	}
 	return ""
 }
@@ -236,10 +236,10 @@ func (f *Fleet) Unknown(w *queue.Worker, kind string, version int) string {
 	}
 	for _, known := range w.Kinds {
 		if strings.HasPrefix(known, kind+"@") {
-			return fmt.Sprintf("it knows %s and not %s", known, wanted)
+			return fmt.Sprintf("it supports %s but not %s", known, wanted)
 		}
 	}
-	return "it does not know " + wanted
+	return "it does not support " + wanted
 }
 
 // offersAs reports whether another fleet offers the same.
@@ -250,7 +250,7 @@ func (f *Fleet) offersAs(other *Fleet) bool {
 // Knows reports whether some worker supports a task's kind in its version.
 func (f *Fleet) Knows(x *graph.Task) bool { return f.kinds[advertised(x)] }
 
-// Serves reports whether some worker takes tasks of the class that the task asks for.
+// Serves reports whether some worker takes tasks of the task's class.
 func (f *Fleet) Serves(x *graph.Task) bool { return x.Class() == "" || f.Slots[x.Class()] > 0 }
 
 // MissingCapability returns the capability for a task that the workers lack, or "".
@@ -259,14 +259,14 @@ func (f *Fleet) MissingCapability(x *graph.Task) string {
 		return "no live worker " + unserved(x.Class())
 	}
 	if !f.Knows(x) {
-		text := "no live worker knows " + advertised(x)
+		text := "no live worker supports " + advertised(x)
 		if others := f.Incapable(func(w *queue.Worker) string { return f.Unknown(w, x.Kind(), x.Version()) }); others != "" {
 			text += ": " + others
 		}
 		return text
 	}
 	if key := x.SecretKey(); key != "" && !f.keys[key] {
-		return fmt.Sprintf("no live worker holds the secret key %s: start them with --secret-key", key)
+		return fmt.Sprintf("no live worker has the secret key %s: start one with --secret-key", key)
 	}
 	return ""
 }

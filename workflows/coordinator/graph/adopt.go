@@ -34,7 +34,7 @@ func (g *Graph) SetState(r *Run, state runs.State) {
 	before := r.State
 	r.State = state
 	if state.Phase != before.Phase || state.Priority != before.Priority {
-		g.dirty, g.asks.Changed = true, true
+		g.dirty, g.requests.Changed = true, true
 	}
 	g.markFailedCells(r)
 }

@@ -3,13 +3,13 @@
 // rebuilt from storage when a coordinator begins to lead (invariant 1). It is pure: the graph reads no
 // store, sends no message and has no clock.
 //
-// # Events and asks
+// # Events and requests
 //
 // The owner of a graph (the coordinator's term) reports events: a run has a plan
 // ([Graph.AddPart], [Graph.Begin]), storage holds a node ([Graph.Found]), an attempt has
 // committed ([Graph.Commit]). [Graph.Settle] then works out the consequences. The graph leaves
 // its requests as data, [Requests]: nodes to look up, chains to survey, tasks that became ready,
-// attempts to recall, steps that have been joined. The owner carries out the asks.
+// attempts to recall, steps that have been joined. The owner carries out the requests.
 //
 // # Wants
 //
@@ -36,7 +36,7 @@ import (
 	"coalmine/tasks"
 )
 
-// New returns a graph without runs. It logs impossible moves of tasks, which are bugs.
+// New returns a graph without runs. It logs impossible transitions of tasks, which are bugs.
 func New(log *slog.Logger) *Graph {
 	return &Graph{
 		log:       log,

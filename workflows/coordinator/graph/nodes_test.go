@@ -43,7 +43,7 @@ func TestATableOfNodesHoldsWhatAMapWould(t *testing.T) {
 	}
 }
 
-// checkTable compares a table with a map, and how much of it is taken with the bounds.
+// checkTable compares a table with a map, and its load with the bounds.
 func checkTable(t *testing.T, table *nodeTable, want map[storage.Key]*Node) {
 	t.Helper()
 	all := 0

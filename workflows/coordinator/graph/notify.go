@@ -14,7 +14,7 @@ func (g *Graph) schedule(ch *Chain) {
 func (g *Graph) CheckEnd(r *Run) {
 	if !r.ending {
 		r.ending = true
-		g.asks.Ending = append(g.asks.Ending, r)
+		g.requests.Ending = append(g.requests.Ending, r)
 	}
 }
 
@@ -22,7 +22,7 @@ func (g *Graph) CheckEnd(r *Run) {
 func (g *Graph) offer(x *Task) {
 	if !x.offered {
 		x.offered = true
-		g.asks.Offer = append(g.asks.Offer, x)
+		g.requests.Offer = append(g.requests.Offer, x)
 	}
 }
 
@@ -68,18 +68,18 @@ func (g *Graph) arrived(n *Node) {
 	}
 	g.finishReading(n)
 	g.notify(&n.dependents)
-	g.asks.Changed = true
+	g.requests.Changed = true
 }
 
 // finishReading records that a node has read its checkpoints, and the same for its
 // needs that are no longer wanted.
 func (g *Graph) finishReading(n *Node) {
 	if n.readsCheckpoints() {
-		g.asks.Read = append(g.asks.Read, n)
+		g.requests.Read = append(g.requests.Read, n)
 	}
 	for _, d := range n.Needs {
 		if need := d.Node; need != nil && need.Presence == Unknown && need.readsCheckpoints() && !need.pending() {
-			g.asks.Read = append(g.asks.Read, need)
+			g.requests.Read = append(g.requests.Read, need)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (g *Graph) setAvailable(cp *Checkpoint, available bool) {
 		return
 	}
 	cp.Available = available
-	g.asks.Changed = true
+	g.requests.Changed = true
 	if !available {
 		g.dirty = true
 		return
@@ -148,6 +148,6 @@ func (g *Graph) dropStep(ch *Chain) {
 	for _, x := range ch.Current.Tasks() {
 		g.end(x)
 	}
-	g.asks.Dropped = append(g.asks.Dropped, ch.Current)
+	g.requests.Dropped = append(g.requests.Dropped, ch.Current)
 	ch.Current = nil
 }

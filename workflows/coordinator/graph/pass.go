@@ -58,7 +58,7 @@ func (ch *Chain) passRank(step int) int32 {
 func (g *Graph) survey(ch *Chain) {
 	if !ch.surveying {
 		ch.surveying = true
-		g.asks.Survey = append(g.asks.Survey, ch)
+		g.requests.Survey = append(g.requests.Survey, ch)
 	}
 }
 
@@ -122,7 +122,7 @@ func (g *Graph) choose(ch *Chain) bool {
 
 // leave ends a pass, before its end or because no further checkpoint is wanted.
 func (g *Graph) leave(ch *Chain) {
-	g.asks.Left = append(g.asks.Left, Left{Chain: ch, Step: ch.At, Begun: ch.Current != nil})
+	g.requests.Left = append(g.requests.Left, Left{Chain: ch, Step: ch.At, Begun: ch.Current != nil})
 	g.dropStep(ch)
 	if ch.At != ch.Frontier {
 		ch.At = -1

@@ -131,8 +131,8 @@ func (g *Graph) joined(s *Step) {
 		g.setAvailable(cp, true)
 		ended = len(ch.passWants(s.Number)) == 0
 	}
-	g.asks.Joined = append(g.asks.Joined, Joined{Step: s, Ended: ended})
-	g.asks.Changed = true
+	g.requests.Joined = append(g.requests.Joined, Joined{Step: s, Ended: ended})
+	g.requests.Changed = true
 	g.schedule(ch)
 }
 
@@ -199,21 +199,21 @@ func (g *Graph) check() {
 		}
 		for _, a := range g.at[x] {
 			if g.attempts[a.ID] != a {
-				panic(fmt.Sprintf("attempt %d at task %q is not in the books", a.Number, x.Label()))
+				panic(fmt.Sprintf("attempt %d at task %q is not registered", a.Number, x.Label()))
 			}
 			if x.state != InFlight && !a.Stopping {
-				panic(fmt.Sprintf("attempt %d at task %q goes on though the task is %s", a.Number, x.Label(), x.state))
+				panic(fmt.Sprintf("attempt %d at task %q is in flight, but the task is %s", a.Number, x.Label(), x.state))
 			}
 		}
 	}
 	for n := range g.nodes.all {
 		if (n.Presence == Available) != (n.state == Finished) {
-			panic(fmt.Sprintf("node %q is %s, and its presence %d", n.Label(), n.state, n.Presence))
+			panic(fmt.Sprintf("node %q is %s, but its presence is %d", n.Label(), n.state, n.Presence))
 		}
 	}
 	for _, ch := range g.chains {
 		if s := ch.Current; s != nil && s.Number != ch.At+1 {
-			panic(fmt.Sprintf("%q is under way while its chain is at step %d", s.Join.Label(), ch.At))
+			panic(fmt.Sprintf("%q is running, but its chain is at step %d", s.Join.Label(), ch.At))
 		}
 	}
 }

@@ -51,19 +51,19 @@ func (s State) String() string {
 type event string
 
 const (
-	becomeReady event = "ready"   // it is wanted, and all that it reads is there
-	park        event = "park"    // its turn has come, and no live worker can run it
+	becomeReady event = "ready"   // it is wanted, and its inputs are available
+	park        event = "park"    // its turn has come, but no live worker can run it
 	unpark      event = "unpark"  // the live workers have changed
 	send        event = "send"    // an attempt begins
 	land        event = "land"    // its last attempt is over without an output
 	pause       event = "pause"   // it is tried again, but not at once
 	resume      event = "resume"  // the pause is over
-	giveUp      event = "give up" // it has failed for all that wanted it
-	finish      event = "finish"  // its output is there, or it is dropped
-	lose        event = "lose"    // its output turned out to be gone
+	giveUp      event = "give up" // it has failed for all runs that want it
+	finish      event = "finish"  // its output is available, or it is dropped
+	lose        event = "lose"    // its output is missing
 )
 
-// moves are all moves that there are.
+// moves lists all transitions.
 var moves = []struct {
 	from  []State
 	event event
@@ -81,7 +81,7 @@ var moves = []struct {
 	{[]State{Finished}, lose, Idle},
 }
 
-// next is the state that an event leads to, false if it cannot happen in this one.
+// next returns the state after an event; false if the event cannot happen in this state.
 func (s State) next(e event) (State, bool) {
 	for _, m := range moves {
 		if m.event == e && slices.Contains(m.from, s) {
@@ -99,12 +99,12 @@ func (g *Graph) move(x *Task, e event) {
 		if build.Invariants {
 			panic(fmt.Sprintf("task %q is %s: it cannot %s", x.Label(), x.state, e))
 		}
-		g.log.Error("a task cannot make this move; it stays as it is",
+		g.log.Error("impossible transition of a task; its state is unchanged",
 			"node", x.Key.Short(), "label", x.Label(), "state", x.state.String(), "event", string(e))
 		return
 	}
 	x.state = to
-	g.asks.Changed = true
+	g.requests.Changed = true
 }
 
 // Park sets a ready task aside that no live worker can run.
@@ -146,7 +146,7 @@ func (g *Graph) RemoveAttempt(a *Attempt) {
 			g.move(x, land)
 		}
 	}
-	g.asks.Changed = true
+	g.requests.Changed = true
 }
 
 // end finishes a task, unless it has finished, and recalls its attempts.
@@ -162,7 +162,7 @@ func (g *Graph) end(x *Task) {
 func (g *Graph) recall(a *Attempt) {
 	if !a.Stopping {
 		a.Stopping = true
-		g.asks.Recall = append(g.asks.Recall, a)
+		g.requests.Recall = append(g.requests.Recall, a)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestAMoveThatIsNotDrawnIsABug(t *testing.T) {
 		if x.State() != Idle {
 			t.Errorf("the task is %s", x.State())
 		}
-		if !build.Invariants && !strings.Contains(log.String(), "a task cannot make this move") {
+		if !build.Invariants && !strings.Contains(log.String(), "impossible transition of a task") {
 			t.Errorf("the log says %q", log.String())
 		}
 	}()

@@ -37,7 +37,7 @@ type Graph struct {
 	withdrawn bool     // some attempts may have lost their last want
 	scheduled []*Chain // chains that may be able to advance
 	readySeq  int
-	asks      Requests
+	requests  Requests
 }
 
 // Requests are the requests and events of a graph since the last TakeRequests.
@@ -100,7 +100,7 @@ type Run struct {
 	live bool
 	// held has the nodes of the run while parts are added.
 	held   map[*Node]struct{}
-	ending bool   // in the asks, because all cells may have ended
+	ending bool   // in the requests, because all cells may have ended
 	alone  []*Run // only the run itself: the Wants of most of its nodes
 }
 
@@ -265,7 +265,7 @@ type Task struct {
 	Rank  int32
 	// Urgent tasks are sent before the backlog: their worker was lost, or they were handed back.
 	Urgent  bool
-	offered bool  // in the asks
+	offered bool  // in the requests
 	state   State // see taskstate.go
 
 	// Number is the number of the last attempt.
@@ -502,15 +502,15 @@ func (g *Graph) tasks(nodes iter.Seq[*Node], recipes iter.Seq[storage.Key]) iter
 // Settled reports whether Settle has nothing to do.
 func (g *Graph) Settled() bool { return !g.dirty && len(g.scheduled) == 0 }
 
-// TakeRequests returns the asks since its last call.
+// TakeRequests returns the requests since its last call.
 func (g *Graph) TakeRequests() Requests {
-	asks := g.asks
-	g.asks = Requests{}
-	for _, x := range asks.Offer {
+	requests := g.requests
+	g.requests = Requests{}
+	for _, x := range requests.Offer {
 		x.offered = false
 	}
-	for _, r := range asks.Ending {
+	for _, r := range requests.Ending {
 		r.ending = false
 	}
-	return asks
+	return requests
 }

@@ -6,7 +6,7 @@ import (
 
 // recount recounts the wants.
 func (g *Graph) recount() {
-	g.dirty, g.withdrawn, g.asks.Changed, g.asks.Recounted = false, true, true, true
+	g.dirty, g.withdrawn, g.requests.Changed, g.requests.Recounted = false, true, true, true
 	g.clearWants()
 	for _, r := range g.runs {
 		if r.Active() {
@@ -73,7 +73,7 @@ func (g *Graph) wantNode(n *Node, r *Run, rank int32) {
 	switch n.Presence {
 	case Unknown:
 		n.Presence = Checking
-		g.asks.LookUp = append(g.asks.LookUp, n)
+		g.requests.LookUp = append(g.requests.LookUp, n)
 	case Absent:
 		g.wantNeeds(n, r, rank)
 		if n.state == Ready {

@@ -31,16 +31,16 @@ var roundBuckets = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 60, 300
 func NewCounters(r prometheus.Registerer) *Counters {
 	auto := promauto.With(r)
 	return &Counters{
-		Terms: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_leader_terms_total", Help: "How often this process has begun to lead."}),
+		Terms: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_leader_terms_total", Help: "Number of times that this process has begun to lead."}),
 		Attempts: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_attempts_total",
 			Help: "Attempts that have ended, by kind of task and result: done, failed, refused, missing, returned, or lost with its worker or by the queue."}, []string{"kind", "result"}),
-		Takeovers: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_takeovers_total", Help: "Attempts whose worker died and whose task was given to another."}),
+		Takeovers: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_takeovers_total", Help: "Attempts whose worker died and whose task went to another worker."}),
 		Failures: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_node_failures_total",
-			Help: "Nodes that were given up, by kind of task; their cells fail."}, []string{"kind"}),
+			Help: "Nodes that have failed, by kind of task; their cells fail."}, []string{"kind"}),
 		Divergent: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_divergent_attempts_total",
-			Help: "Attempts whose bytes differ from those of another attempt at the same node, by kind of task: never, unless a machine is broken."}, []string{"kind"}),
+			Help: "Attempts whose outputs differ from another attempt at the same node, by kind of task: 0 unless a machine is broken."}, []string{"kind"}),
 		Rounds: auto.NewHistogramVec(prometheus.HistogramOpts{Name: "coalmine_round_duration_seconds",
-			Help: "From the beginning of a round until it is committed, by the kind of task that ends it; for SGD, the mean over the steps of one task.", Buckets: roundBuckets}, []string{"kind"}),
+			Help: "Time from the beginning of a round to its commit, by the kind of task that ends it; for SGD, the mean over the steps of one task.", Buckets: roundBuckets}, []string{"kind"}),
 	}
 }
 

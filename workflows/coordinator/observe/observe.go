@@ -171,7 +171,7 @@ func (s *Spans) Prune() {
 }
 
 // errGivenUp is the error of a round's span that is not finished.
-var errGivenUp = errors.New("given up: nobody wants it any more, or it is done elsewhere")
+var errGivenUp = errors.New("dropped: no run wants the step any more, or another term has committed it")
 
 // EndRound ends the span of a step that was joined or dropped.
 func (s *Spans) EndRound(step *graph.Step, joined bool) {

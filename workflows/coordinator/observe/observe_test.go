@@ -65,11 +65,11 @@ func (x *fixture) begin(name string, p *plan.Plan) *Run {
 func (x *fixture) settle() {
 	for {
 		x.Graph.Settle(x.Now)
-		asks := x.Graph.TakeRequests()
-		if len(asks.LookUp) == 0 {
+		requests := x.Graph.TakeRequests()
+		if len(requests.LookUp) == 0 {
 			return
 		}
-		for _, n := range asks.LookUp {
+		for _, n := range requests.LookUp {
 			x.Graph.Found(n, false)
 		}
 	}
@@ -191,7 +191,7 @@ func TestARunIsNotSlowForWhatItKeepsBusyItself(t *testing.T) {
 		var s *status.Run
 		look := func(r *Run) {
 			x.View.Status(r)
-			x.Now = x.Now.Add(2 * policy.Fleeting)
+			x.Now = x.Now.Add(2 * policy.ShortWait)
 			s = x.View.Status(r)
 		}
 		if look(r); s.Health != status.Working || len(s.Waits) > 0 {

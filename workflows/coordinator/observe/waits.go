@@ -89,7 +89,7 @@ func (v *View) atWork(r *graph.Run) bool {
 	return false
 }
 
-const storeFull = "the store is full: make room, and the run goes on by itself"
+const storeFull = "the store is full: free some space, and the run continues by itself"
 
 // addServices adds the reasons common to all runs.
 func (w *waits) addServices() {
@@ -124,14 +124,14 @@ func (w *waits) addTasks() {
 	r := w.run
 	if !r.Live() {
 		if r.PlanTries > 0 {
-			w.add(waitFor{reason: status.WaitPlan}, 0, status.Wait{Detail: fmt.Sprintf("its plan could not be made, %s so far; it is tried again", readable.Count(r.PlanTries, "time"))})
+			w.add(waitFor{reason: status.WaitPlan}, 0, status.Wait{Detail: fmt.Sprintf("planning it failed %s so far; it will be retried", readable.Count(r.PlanTries, "time"))})
 		}
 		return
 	}
 	if errors.Is(w.Store.Err, storage.ErrFull) {
 		return // the tasks add no reason
 	}
-	for _, x := range w.gravest() {
+	for _, x := range w.bySeverity() {
 		w.addTask(x)
 	}
 	if !r.Tidying.IsZero() {
@@ -139,8 +139,8 @@ func (w *waits) addTasks() {
 	}
 }
 
-// gravest returns the tasks that may hold the run up, the gravest first.
-func (w *waits) gravest() []*graph.Task {
+// bySeverity returns the tasks that may hold the run up, the gravest first.
+func (w *waits) bySeverity() []*graph.Task {
 	order := []graph.State{graph.Parked, graph.Pausing, graph.InFlight}
 	if !w.atWork {
 		order = append(order, graph.Ready)
@@ -199,7 +199,7 @@ func (w *waits) addDeaths(x *graph.Task) {
 	memory, other := policy.Deaths(x.Trouble().Deaths)
 	w.add(waitFor{status.WaitTakeover, x.Key.String()}, 0, status.Wait{
 		Tasks: 1, Key: &x.Key, Attempt: x.Number,
-		Detail: fmt.Sprintf("%s: its worker died %s near the limit of its memory, and %s otherwise; it is given up after %d or %d of these",
+		Detail: fmt.Sprintf("%s: its worker died %s near its memory limit and %s otherwise; the task fails after %d or %d such deaths",
 			x.Label(), readable.Count(memory, "time"), readable.Count(other, "time"), policy.MaxMemoryDeaths, policy.MaxDeaths),
 	})
 }
@@ -209,7 +209,7 @@ func (w *waits) addPausing(x *graph.Task) {
 	wait := status.Wait{Tasks: 1, Key: &x.Key, Attempt: x.Number, Error: x.Trouble().Error}
 	switch {
 	case x.Trouble().Store == graph.StoreAway:
-		wait.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.Label(), x.Trouble().Error)
+		wait.Detail = fmt.Sprintf("%s: the last attempt failed on the store and will be retried: %s", x.Label(), x.Trouble().Error)
 	case x.Trouble().Error != "":
 		wait.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s",
 			x.Label(), x.Trouble().Tries+1, w.MaxTries, x.Trouble().Until.Format(time.TimeOnly), x.Trouble().Error)
@@ -218,7 +218,7 @@ func (w *waits) addPausing(x *graph.Task) {
 	default:
 		wait.Error = x.Trouble().HandedBack
 		wait.Detail = fmt.Sprintf("%s: handed back by its worker: %s", x.Label(), wait.Error)
-		w.add(waitFor{status.WaitReturned, x.Key.String()}, policy.Fleeting, wait)
+		w.add(waitFor{status.WaitReturned, x.Key.String()}, policy.ShortWait, wait)
 		return
 	}
 	w.add(waitFor{status.WaitRetry, x.Key.String()}, 0, wait)
@@ -235,10 +235,10 @@ func (w *waits) addStraggler(x *graph.Task) {
 	wait := status.Wait{
 		Tasks: 1, Key: &x.Key, Attempt: a.Number, Worker: a.Worker,
 		Since:  w.Now.Add(-time.Duration(a.Running * float64(time.Second))), // as of the first report
-		Detail: fmt.Sprintf("%s: still at work on %s, its siblings took %.3g s", x.Label(), a.Worker, median),
+		Detail: fmt.Sprintf("%s: still running on %s; similar tasks took %.3g s", x.Label(), a.Worker, median),
 	}
 	if len(attempts) > 1 {
-		wait.Detail += "; a second attempt is under way"
+		wait.Detail += "; a second attempt is running"
 	}
 	w.add(waitFor{status.WaitStraggler, x.Key.String()}, 0, wait)
 }
@@ -252,17 +252,17 @@ func (w *waits) addReady(x *graph.Task) {
 		return
 	}
 	if most, limited := w.Dispatcher.Limits[class]; limited && w.Graph.InFlight(class) >= most {
-		w.add(waitFor{status.WaitLimit, string(class)}, policy.Fleeting, status.Wait{Tasks: 1,
-			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or at work", class, w.Graph.InFlight(class), most)})
+		w.add(waitFor{status.WaitLimit, string(class)}, policy.ShortWait, status.Wait{Tasks: 1,
+			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or running", class, w.Graph.InFlight(class), most)})
 		return
 	}
 	if slots := w.Dispatcher.Fleet.Slots[class]; slots > 0 {
-		w.add(waitFor{status.WaitSlot, string(class)}, policy.Fleeting, status.Wait{Tasks: 1,
-			Detail: fmt.Sprintf("all %d slots of class %s work for %s", slots, class, strings.Join(others, ", "))})
+		w.add(waitFor{status.WaitSlot, string(class)}, policy.ShortWait, status.Wait{Tasks: 1,
+			Detail: fmt.Sprintf("all %d slots of class %s run tasks of %s", slots, class, strings.Join(others, ", "))})
 	}
 }
 
-// othersBusyWith names the runs for which attempts of a class are in flight that the run does not want.
+// othersBusyWith names the runs of the attempts of a class in flight that the run does not want.
 func (w *waits) othersBusyWith(class tasks.Class) []string {
 	var names []string
 	for a := range w.Graph.Attempts() {

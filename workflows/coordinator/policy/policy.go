@@ -161,9 +161,9 @@ const (
 	DiscoverAllEvery = time.Minute
 	// MaxPlans is the number of tries to make a plan before its run is rejected.
 	MaxPlans = 5
-	// AssureAgain is the pause before a run's outcome is looked up again, after a batch
+	// VerifyAgain is the pause before a run's outcome is looked up again, after a batch
 	// of a collection interfered.
-	AssureAgain = 100 * time.Millisecond
+	VerifyAgain = 100 * time.Millisecond
 )
 
 // StorageRetries are the pauses before a failed read or write of storage is tried again;
@@ -190,7 +190,7 @@ const (
 	SnapshotEvery = 250 * time.Millisecond
 	PublishEvery  = time.Second
 	PublishedTTL  = 10 * time.Second
-	// Fleeting is the time before short-lived reasons for waiting are shown: they come
+	// ShortWait is the time before short-lived reasons for waiting are shown: they come
 	// and go by the second in a healthy run.
-	Fleeting = 5 * time.Second
+	ShortWait = 5 * time.Second
 )
