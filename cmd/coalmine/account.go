@@ -45,11 +45,11 @@ computes the cost of the training that it represents, with the same noise per us
 
 --clip-count-noise is training.privacy.adaptive.count_noise of adaptive clipping. The noise
 multiplier is then the total of the noise on updates and on the count of unclipped
-clients; epsilon is that of the total.
+clients, and epsilon covers both.
 
---tree counts DP-FTRL by tree aggregation; the noise multiplier is that of a node of the
-tree. A user takes part once, or with --participations K --separation S in up to K rounds,
-each S or more after the one before (training.participations and training.separation).
+--tree accounts for DP-FTRL by tree aggregation; --noise-multiplier is the noise of a node of
+the tree. A user takes part once, or with --participations K --separation S in up to K rounds
+that are at least S apart (training.participations and training.separation).
 
 --compose FILE computes the cost of several recipes together: cohorts that grow, noise that
 falls, users that join, other samplings. FILE is a YAML list; --delta, --conversion,
@@ -63,7 +63,7 @@ falls, users that join, other samplings. FILE is a YAML list; --delta, --convers
   - {population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: separated,
      mechanism: {kind: blt, scales: [0.2], decays: [0.9]}}
 
-Recipes of different neighbouring relations are all counted for replacing a user.
+Recipes of different neighbouring relations are all accounted for replacing a user.
 
 RUN or RUN/CELL takes the recipes of finished cells, with the selected users as population.
 --scale 100 adds the training that each cell represents: 100 times the users, the cohort
@@ -79,7 +79,7 @@ has it as "trade_off". rho (zero-concentrated) and mu (Gaussian privacy) are of 
 and need no delta; sampling does not lower them.
 
 --group K adds the epsilon of K users who change together, such as the parts of one
-person's data. It is usually more than K times the epsilon of one user.
+person's data. It usually exceeds K times the epsilon of one user.
 
 --json prints one report as an object, a sweep as {"reports": [...]}, cells as
 {"trainings": [{"run", "cell", "scales": [...]}], "together": [...]}; an infinite epsilon
@@ -150,27 +150,27 @@ func newAccountCommand(g *global) *cobra.Command {
 	f := c.Flags()
 	f.IntVar(&a.recipe.Population, "population", 0, "users that cohorts are drawn from")
 	f.IntVar(&a.recipe.Cohort, "cohort", 0, "users of a round; with --sampling poisson, the expected number")
-	f.IntSliceVar(&a.rounds, "rounds", nil, "rounds; several, separated by commas, for a sweep")
+	f.IntSliceVar(&a.rounds, "rounds", nil, "number of rounds; several, separated by commas, for a sweep")
 	f.Float64Var(&a.recipe.NoiseMultiplier, "noise-multiplier", 0, "noise on a round's sum over the clip norm; 0 means no noise and an infinite epsilon")
 	f.Float64Var(&a.recipe.Delta, "delta", 0, "delta of the guarantee")
 	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), strings.Join(samplings(), ", "))
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
-	f.StringVar(&a.recipe.Unit, "unit", "", "protected unit, for the report: "+strings.Join(units(), ", ")+" (default user; record is that of DP-SGD)")
+	f.StringVar(&a.recipe.Unit, "unit", "", "protected unit, for the report: "+strings.Join(units(), ", ")+" (default user; record for DP-SGD)")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
 	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "accountant of the proved epsilon and of --target-epsilon: tightest, rdp or rdp-pair (by --conversion), or papers (solves for the papers' epsilon)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "also print both bounds of the privacy loss distribution")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021); one epoch, or see --participations")
-	f.IntVar(&a.participations.Times, "participations", 1, "with --tree: most rounds of a user")
-	f.IntVar(&a.participations.Separation, "separation", 1, "with --tree: least rounds between participations of a user")
+	f.IntVar(&a.participations.Times, "participations", 1, "with --tree: maximum number of rounds of a user")
+	f.IntVar(&a.participations.Separation, "separation", 1, "with --tree: minimum number of rounds between participations of a user")
 	f.StringVar(&a.plot, "plot", "", "file for a figure of epsilon against rounds: .svg, .pdf or .png")
-	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
+	f.Float64Var(&a.epsilon, "target-epsilon", 0, "limit of the proved epsilon (with --accountant papers: of the papers' epsilon); --solve names the unknown")
 	f.StringVar(&a.asked, "solve", solveNoise, "unknown of --target-epsilon: noise, rounds, cohort (with noise in proportion) or delta")
 	f.StringVar(&a.tradeOff, "trade-off", "", "file for the error rates of tests that distinguish neighbours, after the largest number of rounds: .svg, .pdf, .png or .csv")
 	f.IntVar(&a.group, "group", 0, "also print the epsilon of this number of users who change together")
-	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes to count together")
+	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes to account for together")
 	f.IntVar(&a.scalePopulation, "scale-population", 0, "population of the training that the recipe simulates (default --population); of a RUN: users at each scale before any selection")
 	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort of the training that the recipe simulates, with the same noise per user")
-	f.IntSliceVar(&a.scales, "scale", nil, "of a RUN: how many times as large users, cohort and noise multiplier are; several, separated by commas")
+	f.IntSliceVar(&a.scales, "scale", nil, "of a RUN: factor of users, cohort and noise multiplier; several, separated by commas")
 	return c
 }
 
@@ -202,7 +202,7 @@ func (a *accountFlags) check(f *pflag.FlagSet) error {
 func (a *accountFlags) empty(f *pflag.FlagSet) error {
 	for _, name := range []string{"sampling", "conversion", "accountant", "plot", "compose", "trade-off"} {
 		if f.Changed(name) && f.Lookup(name).Value.String() == "" {
-			return fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
+			return fmt.Errorf("--%s is empty: give it a value, or remove it", name)
 		}
 	}
 	switch {
@@ -230,15 +230,15 @@ func (a *accountFlags) missing(f *pflag.FlagSet) error {
 	}
 	switch {
 	case f.Changed("scale"):
-		return fmt.Errorf("--scale is given without a RUN, whose cells it scales up: name one, or scale a recipe by --scale-cohort and --scale-population")
+		return fmt.Errorf("--scale needs a RUN with cells to scale up; to scale a recipe, use --scale-cohort and --scale-population")
 	case f.Changed("solve") && !a.solving:
-		return fmt.Errorf("--solve is given without --target-epsilon: the proved epsilon to stay within")
+		return fmt.Errorf("--solve needs --target-epsilon, the limit of the proved epsilon")
 	case !f.Changed("noise-multiplier") && !a.solves(solveNoise):
-		return fmt.Errorf("--noise-multiplier is missing: the noise on a round's sum over the clip norm (0 is none)")
+		return fmt.Errorf("--noise-multiplier is missing: the noise on a round's sum over the clip norm (0: no noise)")
 	case !f.Changed("rounds") && !a.solves(solveRounds):
-		return fmt.Errorf("--rounds is missing: how many rounds the recipe runs")
+		return fmt.Errorf("--rounds is missing: the number of rounds of the recipe")
 	case f.Changed("scale-population") && !f.Changed("scale-cohort") && !a.solves(solveCohort):
-		return fmt.Errorf("--scale-population is given without --scale-cohort: the cohort to scale up to")
+		return fmt.Errorf("--scale-population needs --scale-cohort, the cohort to scale up to")
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func required(f *pflag.FlagSet, names ...string) error {
 	if len(without) == 0 {
 		return nil
 	}
-	return fmt.Errorf("required flag(s) %s not set: a recipe needs them; or name a RUN", strings.Join(lists.Map(without, strconv.Quote), ", "))
+	return fmt.Errorf("required flag(s) %s not set: a recipe needs them (or name a RUN)", strings.Join(lists.Map(without, strconv.Quote), ", "))
 }
 
 // unsolvable rejects a target whose unknown is given already.
@@ -257,11 +257,11 @@ func (a *accountFlags) unsolvable(f *pflag.FlagSet) error {
 		{"noise-multiplier", solveNoise}, {"rounds", solveRounds}, {"scale-cohort", solveCohort}, {"delta", solveDelta},
 	} {
 		if f.Changed(known.flag) && a.solves(known.solution) {
-			return fmt.Errorf("--%s with --target-epsilon and --solve %s, which looks for it: leave it out, or solve for something else", known.flag, known.solution)
+			return fmt.Errorf("--%s with --target-epsilon and --solve %s, which computes it: remove it, or solve for another unknown", known.flag, known.solution)
 		}
 	}
 	if f.Changed("scale-cohort") && a.solves(solveNoise) {
-		return fmt.Errorf("--scale-cohort with --target-epsilon and --solve noise: scaling up starts from a noise multiplier; give the large --cohort and --population themselves")
+		return fmt.Errorf("--scale-cohort with --target-epsilon and --solve noise: scaling up needs a noise multiplier; give the large --cohort and --population instead")
 	}
 	return nil
 }
@@ -270,14 +270,14 @@ func (a *accountFlags) unsolvable(f *pflag.FlagSet) error {
 func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 	switch {
 	case a.tree && (a.solving && !a.solves(solveDelta) || f.Changed("sampling") || f.Changed("pld") || f.Changed("scale-population") || f.Changed("scale-cohort")):
-		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts, but for --solve delta")
+		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: these apply to sampled cohorts; expected none of them, except --target-epsilon with --solve delta")
 	case a.tree && f.Changed("clip-count-noise"):
-		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
+		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, because the tree does not cover the count of clipped updates")
 	}
 	if a.tree {
 		return nil
 	}
-	return refuseFlags(f, []string{"participations", "separation"}, "--%s without --tree: sampled cohorts say by themselves how often a user takes part")
+	return refuseFlags(f, []string{"participations", "separation"}, "--%s needs --tree: with sampled cohorts the sampling determines the participations of a user")
 }
 
 // samplings returns the values of --sampling.

@@ -50,7 +50,7 @@ var composeFlags = []string{"compose", "delta", "conversion", "accountant", "uni
 func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	f := c.Flags()
 	if flag := otherFlag(c, composeFlags); flag != "" {
-		return fmt.Errorf("--%s with --compose, whose file has the recipes: leave it out, or write it into the file", flag)
+		return fmt.Errorf("--%s with --compose, whose file has the recipes: remove it, or write it into the file", flag)
 	}
 	if err := a.checkCompose(f); err != nil {
 		return err
@@ -88,9 +88,9 @@ func (a *accountFlags) checkCompose(f *pflag.FlagSet) error {
 	case !a.solving && !f.Changed("solve"):
 		return required(f, "delta")
 	case !a.solves(solveDelta):
-		return errors.New("--compose with --target-epsilon or --solve: expected --target-epsilon with --solve delta, the least delta of all recipes together")
+		return errors.New("--compose with --target-epsilon or --solve: expected --target-epsilon with --solve delta, the smallest delta of all recipes together")
 	case f.Changed("delta"):
-		return errors.New("--delta with --target-epsilon and --solve delta, which looks for it: leave it out")
+		return errors.New("--delta with --target-epsilon and --solve delta, which computes it: remove it")
 	}
 	a.recipe.Delta = 0.5 // until it is solved for
 	return nil
@@ -110,7 +110,7 @@ func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.Privac
 func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, err error) {
 	f := c.Flags()
 	if flag := otherFlag(c, runFlags); flag != "" {
-		return q, fmt.Errorf("--%s with a RUN, whose cells have the recipe: leave it out, or give a whole recipe and no RUN", flag)
+		return q, fmt.Errorf("--%s with a RUN, whose cells have the recipe: remove it, or give a whole recipe and no RUN", flag)
 	}
 	if err := a.empty(f); err != nil {
 		return q, err
@@ -138,11 +138,11 @@ func finished(ctx context.Context, api control.API, names []string) (trainings [
 		}
 		found, left := forecast.Trainings(run)
 		if len(found) == 0 {
-			return nil, nil, fmt.Errorf("%s: no cell has a bound on what it tells: of %s, %s", name, left[0].Cell, left[0].Why)
+			return nil, nil, fmt.Errorf("%s: no cell has a privacy bound: of %s, %s", name, left[0].Cell, left[0].Why)
 		}
 		for _, t := range found {
 			if slices.ContainsFunc(trainings, t.Same) {
-				return nil, nil, fmt.Errorf("%s/%s is named twice: expected every cell once, because each adds to their joint cost", t.Run, t.Cell)
+				return nil, nil, fmt.Errorf("%s/%s is named twice; expected each cell once, because each adds to the joint cost", t.Run, t.Cell)
 			}
 		}
 		trainings, without = append(trainings, found...), append(without, left...)

@@ -76,11 +76,11 @@ func explainsCosts(t *testing.T, home string) {
 
 func refusesAccounts(t *testing.T, home string) {
 	for want, args := range map[string][]string{
-		"c01 is named twice: expected every cell once":               {"latest", "latest/c01"},
-		"no cell has a bound on what it tells: of c03, no noise was": {"latest/c03"},
+		"c01 is named twice: expected every cell once":      {"latest", "latest/c01"},
+		"no cell has a privacy bound: of c03, no noise was": {"latest/c03"},
 		`has no cell "c04"`: {"latest/c04"},
 		"--rounds with a RUN, whose cells have the recipe":         {"latest", "--rounds=3"},
-		"scale 1: expected a whole number of 2 or more":            {"latest", "--scale=1"},
+		"scale 1: expected a whole number of at least 2":           {"latest", "--scale=1"},
 		"population 9 without a scale":                             {"latest", "--scale-population=9"},
 		"--scale-population 0: expected at least 1 user":           {"latest", "--scale=2", "--scale-population=0"},
 		"delta 0: expected a number above 0":                       {"latest", "--delta=0"},
@@ -105,7 +105,7 @@ func recomputesCosts(t *testing.T, home string) {
 // A scale is about runs; a recipe is scaled by other flags.
 func TestAccountRefusesAScaleWithoutARun(t *testing.T) {
 	t.Parallel()
-	refuses(t, "--scale is given without a RUN", "account", "--population=100", "--cohort=1", "--rounds=1", "--noise-multiplier=1", "--delta=0.1", "--scale=2")
+	refuses(t, "--scale needs a RUN", "account", "--population=100", "--cohort=1", "--rounds=1", "--noise-multiplier=1", "--delta=0.1", "--scale=2")
 	refuses(t, "coalmine plan own.yaml prints the epsilon of the cells of a file", "account", "own.yaml")
-	refuses(t, `required flag(s) "population", "cohort", "delta" not set: a recipe needs them; or name a RUN`, "account", "--rounds=1")
+	refuses(t, `required flag(s) "population", "cohort", "delta" not set: a recipe needs them (or name a RUN)`, "account", "--rounds=1")
 }

@@ -26,9 +26,9 @@ empty lines and lines that begin with # are ignored. For a model of bytes (data.
 byte) a canary is the line without outer spaces, and --alphabet, --symbols and --format
 describe its random part. For a model of words --symbols and --format do, as in a run;
 without them any word may follow the prefix. Every line counts as a canary of the
-training data. --controls is such a file of lines that the training data did not hold, alike
-in all else: fluent text outranks random sequences without being memorized, and then
-outranks them as a control, too.
+training data. --controls is such a file of lines of the same kind that the training data did
+not contain: fluent text outranks random sequences without being memorized, and controls show
+that.
 
 Random sampling ranks each canary among random sequences with the same first words; rank 1
 is memorized. Beam search looks for the canary after its first words. --skew-normal fits a
@@ -60,14 +60,14 @@ killed when the audit ends or they exceed --command-memory.
 --members and --nonmembers, with or without --canaries, run the membership audit: does the
 mean loss of users' texts distinguish users of the training data from others? A file has one
 object {"user": "17", "text": "..."} or one text per line; a text without a user is an owner
-of its own. Texts are read and cut as in a training, at --sequence words or bytes. Min-K%
+of its own. Texts are read and cut as in a training, after --sequence words or bytes. Min-K%
 needs the log-probability of each token (an endpoint, a command with token_logprobs, or a
 model file), Min-K%++ and curvature the probabilities of all next tokens (a model file).
 --prefix-users scores each text again after those of the first non-members, which this attack
 leaves out; --neighbour-texts scores copies with other words. RUN CELL instead of MODEL is the
 last model of a cell.
 
-Scores suffice if no program can query the model: --canaries is then a file of "coalmine
+If no program can query the model, its scores suffice: --canaries is then a file of "coalmine
 canaries export", and --scores has the model's log-probability of each of its lines. Canaries
 are ranked among the references or, if these have no scores, among the held-back canaries.
 Coins give a lower bound on epsilon, with --initial-scores, the scores of the untrained
@@ -126,7 +126,7 @@ func newAuditCommand(g *global) *cobra.Command {
 				return errors.New("audit: expected --canaries FILE, or --members FILE and --nonmembers FILE, or all three; see coalmine audit --help")
 			}
 			if flags.scored.scores != "" && flags.controls != "" {
-				return errors.New("--controls with --scores: the file of coalmine canaries export marks its held-back canaries; leave it out")
+				return errors.New("--controls with --scores: the file of coalmine canaries export already marks held-back canaries; remove it")
 			}
 			if flags.scored.scores != "" {
 				return flags.auditScores(c, g)
@@ -146,11 +146,11 @@ func newAuditCommand(g *global) *cobra.Command {
 }
 
 func (a *auditFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line; with --scores a file of coalmine canaries export")
-	f.StringVar(&a.controls, "controls", "", "text file of lines like those of --canaries that the model was not trained on, to compare with")
+	f.StringVar(&a.canaries, "canaries", "", "text file with one canary per line; with --scores a file of coalmine canaries export")
+	f.StringVar(&a.controls, "controls", "", "text file of canaries that the model was not trained on, for comparison")
 	f.IntVar(&a.References, "references", 2_000_000, "random sequences to rank a canary among; the default (endpoint: 20000) is lowered to the number of possible sequences; 0: no random sampling")
-	f.IntVar(&a.Prefix, "prefix", 0, "given words of a canary, at least 1 (default: those before the first # of --format, else 1)")
-	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0: no beam search, as for an endpoint or a command")
+	f.IntVar(&a.Prefix, "prefix", 0, "number of given words of a canary, at least 1 (default: the words before the first # of --format, else 1)")
+	f.IntVar(&a.BeamWidth, "beam-width", 5, "width of beam search; 0: no beam search, as for an endpoint or a command")
 	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences to fit a skew-normal distribution to, such as 10000, for exposures beyond the references; 0: no fit")
 	f.Uint64Var(&a.Seed, "seed", 1, "seed of the random sequences")
 	f.BoolVar(&a.Exact, "exact", false, "compute large ranks exactly instead of estimating them")
@@ -159,11 +159,11 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.Format, "format", "", `format of the canaries, in which each # is a random symbol or word: "my number is ####"; model of words: "my dish is # with #"`)
 	f.StringVar(&a.model, "model", "", "endpoint: name of the model")
 	f.StringVar(&a.vocabulary, "vocabulary", "", "endpoint: a model file of coalmine export, or a JSON list of the texts of all tokens; command: such a file, or a JSON list of words")
-	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence (default: of the export; none with a list)")
-	f.IntVar(&a.batch, "batch", 32, "endpoint, command: sequences in a request")
-	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint, command: requests at a time")
-	f.DurationVar(&a.scorer.timeout, "timeout", modelaudit.CompletionsTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
-	a.scorer.add(f, `a command line that scores texts by the contract "score", in place of MODEL: "python3 scorer.py"`, "command: ")
+	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence (default: the export's; none with a list)")
+	f.IntVar(&a.batch, "batch", 32, "endpoint, command: number of sequences per request")
+	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint, command: number of concurrent requests")
+	f.DurationVar(&a.scorer.timeout, "timeout", modelaudit.CompletionsTimeout, "endpoint, command: timeout of a request and of a command's start")
+	a.scorer.add(f, `command line of a program in the contract "score", instead of MODEL: "python3 scorer.py"`, "command: ")
 	a.scored.add(f)
 	a.belong.add(f)
 }
@@ -205,14 +205,14 @@ func checkPrefix(c *cobra.Command) error {
 	if n, err := c.Flags().GetInt("prefix"); err != nil || n != 0 || !c.Flags().Changed("prefix") {
 		return err
 	}
-	return errors.New("--prefix 0: expected at least 1, because random sequences begin as the canary does; leave the flag out for the default")
+	return errors.New("--prefix 0: expected at least 1, because random sequences begin like the canary; remove the flag for the default")
 }
 
 // useless rejects flags that do not apply to this sort of model.
 func useless(c *cobra.Command, model string, flags []string) error {
 	for _, name := range flags {
 		if c.Flags().Changed(name) {
-			return fmt.Errorf("--%s is for another sort of model (%s): %s has no use for it; leave it out", name, c.Flags().Lookup(name).Usage, model)
+			return fmt.Errorf("--%s applies to another kind of model (%s), not to %s; remove it", name, c.Flags().Lookup(name).Usage, model)
 		}
 	}
 	return nil
@@ -220,7 +220,7 @@ func useless(c *cobra.Command, model string, flags []string) error {
 
 func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, asked *askedOf) (*modelaudit.Report, error) {
 	if a.model == "" || a.vocabulary == "" {
-		return nil, errors.New("an endpoint needs --model, the name that its server knows the model by, and --vocabulary, without which the tokens of canaries and references are not known")
+		return nil, errors.New("an endpoint needs --model, the server's name of the model, and --vocabulary, which gives the tokens of canaries and references")
 	}
 	if err := a.checkPace(); err != nil {
 		return nil, err
@@ -301,7 +301,7 @@ type auditColumn struct {
 }
 
 // fluent explains ranks of 1 without controls.
-const fluent = "A rank shows memory only of canaries drawn like the references: a fluent text outranks random sequences without being memorized. --controls FILE compares with lines that training lacked."
+const fluent = "A rank shows memorization only for canaries drawn like the references: fluent text outranks random sequences without being memorized. --controls FILE compares with lines that the model was not trained on."
 
 // writeAudit prints a line for each canary, and the counts.
 func (g *global) writeAudit(r *modelaudit.Report) error {
@@ -362,7 +362,7 @@ func (g *global) writeBegin(e *modelaudit.Served) {
 	if !e.NoBegin {
 		return
 	}
-	g.printf("no token stands before a canary: to the model, canaries and references begin in the middle of a text. If its texts begin with a token, ranks are wrong without --begin ID")
+	g.printf("canaries have no begin token: for the model, canaries and references begin in the middle of a text. If the model's texts begin with a token, ranks are wrong without --begin ID")
 	for i, token := range e.Begins {
 		g.printf("%s%d (%s)", [2]string{"; the list has ", ", "}[min(i, 1)], token.ID, readable.Text(token.Text))
 	}

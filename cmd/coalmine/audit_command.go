@@ -25,7 +25,7 @@ type commandFlags struct {
 // add adds the flags. command is the help of --command; the help of other flags begins with only.
 func (s *commandFlags) add(f *pflag.FlagSet, command, only string) {
 	f.StringVar(&s.line, "command", "", command)
-	f.StringVar(&s.memory, "command-memory", "", only+"how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
+	f.StringVar(&s.memory, "command-memory", "", only+"memory limit of all its processes, such as 8GiB; none means no limit (Linux)")
 	f.StringSliceVar(&s.Environment, "command-env", nil, only+"additional environment variables to pass on, such as HF_TOKEN")
 }
 
@@ -108,14 +108,14 @@ func (g *global) writeCommanded(r *modelaudit.Report) {
 	if d == nil {
 		return
 	}
-	determinism := "which does not call itself deterministic"
+	determinism := "not declared deterministic"
 	if d.Deterministic {
-		determinism = "which calls itself deterministic"
+		determinism = "declared deterministic"
 	}
 	g.printf("command: model %s, %s; %d sequences in %d requests; alone and in a batch, the log-perplexities of %d differ by at most %.3g nats\n",
 		d.Model, determinism, d.Sequences, d.Requests, d.Compared, d.LargestDifference)
 	if d.MaxExposure != nil {
-		g.printf("references are scored one by one, so that there are few: exposures above %.1f bits are not seen; more --references or --skew-normal show them\n", *d.MaxExposure)
+		g.printf("references are scored one by one, so there are few: exposures above %.1f bits cannot be measured without more --references or --skew-normal\n", *d.MaxExposure)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
 		}
 	}
 	table := prints(t, append(common, "--command", commandLine(t, model), "--vocabulary", model)...)
-	for _, want := range []string{"greedy", "samples for a 50% chance", "not found", "command: model ", "which calls itself deterministic", "exposures above 9.0 bits are not seen"} {
+	for _, want := range []string{"greedy", "samples for a 50% chance", "not found", "command: model ", "declared deterministic", "exposures above 9.0 bits cannot be measured"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("%q is missing in\n%s", want, table)
 		}
@@ -50,12 +50,12 @@ func TestAuditRefusesACommandThatCannotServe(t *testing.T) {
 	list := filepath.Join(dir, "list.txt")
 	writeFile(t, list, "w1 w2 w3 w4\n")
 	for want, args := range map[string][]string{
-		`unexpected argument "` + model:                        {model, "--command", "true"},
-		"--model is for another sort of model (endpoint: name": {"--command", "true", "--model", "m"},
-		"--command-memory is for another sort of model":        {model, "--command-memory", "1GiB"},
-		`--command-memory "much": expected a size such as`:     {"--command", "true", "--command-memory", "much"},
-		"--concurrency 0 and --timeout 5m0s":                   {"--command", "true", "--concurrency", "0"},
-		"--vocabulary: ":                                       {"--command", "true", "--vocabulary", list},
+		`unexpected argument "` + model:                            {model, "--command", "true"},
+		"--model applies to another kind of model (endpoint: name": {"--command", "true", "--model", "m"},
+		"--command-memory applies to another kind of model":        {model, "--command-memory", "1GiB"},
+		`--command-memory "much": expected a size such as`:         {"--command", "true", "--command-memory", "much"},
+		"--concurrency 0 and --timeout 5m0s":                       {"--command", "true", "--concurrency", "0"},
+		"--vocabulary: ":                                           {"--command", "true", "--vocabulary", list},
 		`command "echo no torch >&2; exit 3": it ended with exit status 3, and left 1 of 1 requests unanswered; its last lines on standard error:` + "\n  no torch": {"--command", "echo no torch >&2; exit 3"},
 		"batches of 0 sequences":             {"--command", commandLine(t, model), "--batch", "0"},
 		"the word \\\"w\\\" is not in the v": {"--command", commandLine(t, model), "--alphabet", "printable"},

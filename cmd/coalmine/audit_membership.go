@@ -28,23 +28,23 @@ type membershipFlags struct {
 }
 
 func (m *membershipFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&m.members, "members", "", `texts that the model was trained on: {"user": "17", "text": "..."} a line, or a text a line`)
+	f.StringVar(&m.members, "members", "", `texts that the model was trained on: {"user": "17", "text": "..."} or a text per line`)
 	f.StringVar(&m.nonMembers, "nonmembers", "", "texts of the same kind that it was not trained on")
-	f.IntVar(&m.sequence, "sequence", 0, "members: words or bytes at which texts are cut, as data.sequence of the training")
-	f.IntVar(&m.prefixUsers, "prefix-users", 0, "members: first non-members whose texts stand before each other text when it is scored again (ReCaLL); 0 leaves the attack out")
-	f.IntVar(&m.neighbourTexts, "neighbour-texts", 0, "members: copies of each text with some words replaced that are scored as well; 0 leaves the attack out")
+	f.IntVar(&m.sequence, "sequence", 0, "members: maximum number of words or bytes of a text, as data.sequence of the training")
+	f.IntVar(&m.prefixUsers, "prefix-users", 0, "members: number of first non-members whose texts prefix a second scoring of all other texts (ReCaLL); 0: no such attack")
+	f.IntVar(&m.neighbourTexts, "neighbour-texts", 0, "members: number of copies of each text, with some words replaced, to score; 0: no such attack")
 	f.Lookup("sequence").DefValue = "20, of bytes 100"
 }
 
 // checkAsked rejects flags that need --members.
 func (a *auditFlags) checkAsked(c *cobra.Command) error {
 	if a.controls != "" && (a.canaries == "" || a.References == 0) {
-		return errors.New("--controls is compared with the canaries by random sampling: expected --canaries, and --references above 0")
+		return errors.New("--controls needs random sampling: expected --canaries, and --references above 0")
 	}
 	if a.belong.members != "" {
 		return nil
 	}
-	return refuseFlags(c.Flags(), []string{"sequence", "prefix-users", "neighbour-texts"}, "--%s is for --members and --nonmembers; leave it out")
+	return refuseFlags(c.Flags(), []string{"sequence", "prefix-users", "neighbour-texts"}, "--%s applies to --members and --nonmembers only; remove it")
 }
 
 // askedOf holds the canaries, the members, or both, that the model is asked to score.
@@ -57,12 +57,12 @@ func (a *auditFlags) asked() (*askedOf, error) {
 	asked := new(askedOf)
 	var err error
 	if a.canaries != "" {
-		if asked.canaries, err = readFlag("canaries", a.canaries, "write one canary a line into it", modelaudit.ReadCanaries); err != nil {
+		if asked.canaries, err = readFlag("canaries", a.canaries, "write one canary per line into it", modelaudit.ReadCanaries); err != nil {
 			return nil, err
 		}
 	}
 	if a.controls != "" {
-		controls, err := readFlag("controls", a.controls, "write one control a line into it", modelaudit.ReadCanaries)
+		controls, err := readFlag("controls", a.controls, "write one control per line into it", modelaudit.ReadCanaries)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.
 		}
 		model, err = opened(args[0], modelaudit.OpenModel)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; the model of a run is named by the run and a cell: coalmine audit %s CELL", err, args[0])
+			err = fmt.Errorf("%w; to audit the model of a run, name its cell too: coalmine audit %s CELL", err, args[0])
 		}
 		return model, err
 	}
@@ -120,7 +120,7 @@ func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.
 			return err
 		}
 		if model, err = modelaudit.OpenModel(bytes.NewReader(file)); err != nil {
-			return notOurs(ctx, api, args, err, "export the file, and give --command, a command that scores texts by it")
+			return notOurs(ctx, api, args, err, "export the file, and give a --command that scores texts with it")
 		}
 		return nil
 	})
@@ -134,7 +134,7 @@ func notOurs(ctx context.Context, api control.API, cell []string, err error, ins
 	if unknown == nil && slices.ContainsFunc(spec.Cells, func(c experiment.Cell) bool {
 		return c.Name == cell[1] && c.Experiment.Training.Algorithm == experiment.External
 	}) {
-		return fmt.Errorf("run %s, cell %s: a program trained the model (training.command) and wrote it in a format of its own, which Coalmine does not read: %s", cell[0], cell[1], instead)
+		return fmt.Errorf("run %s, cell %s: a program trained the model (training.command) and wrote it in its own format, which Coalmine cannot read: %s", cell[0], cell[1], instead)
 	}
 	return fmt.Errorf("run %s, cell %s: %w", cell[0], cell[1], err)
 }
@@ -145,6 +145,6 @@ func (g *global) writeMembership(r *modelaudit.MembershipReport) {
 	}
 	g.printf("%s\n", strings.ReplaceAll(r.Note(nil), "user", strings.TrimSuffix(r.By, "s")))
 	if n := r.SharedTexts; n > 0 {
-		g.printf("members have %s of the non-members, too: the model was trained on these, and membership shows less than without them\n", readable.Count(n, "text"))
+		g.printf("members share %s with non-members: the model was trained on these texts, which weakens the evidence\n", readable.Count(n, "text"))
 	}
 }

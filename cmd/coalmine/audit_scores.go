@@ -19,9 +19,9 @@ type scoresFlags struct {
 }
 
 func (s *scoresFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.scores, "scores", "", `scores of all lines of --canaries, in place of MODEL: {"id": "canary-0", "log_probability": -12.5, "greedy": false} a line, or samples of lm_eval`)
-	f.StringVar(&s.initial, "initial-scores", "", "scores: those of the same lines by the untrained model, for coins")
-	f.BoolVar(&s.plain, "plain-loss", false, "scores: guess coins by the trained model alone, as was decided before the training")
+	f.StringVar(&s.scores, "scores", "", `scores of all lines of --canaries, instead of MODEL: {"id": "canary-0", "log_probability": -12.5, "greedy": false} per line, or samples of lm_eval`)
+	f.StringVar(&s.initial, "initial-scores", "", "scores: scores of the same lines by the untrained model, for coins")
+	f.BoolVar(&s.plain, "plain-loss", false, "scores: guess coins from the trained model alone, if this was decided before the training")
 }
 
 // ofScores are the flags that apply to an audit of scores.
@@ -30,10 +30,10 @@ var ofScores = []string{"canaries", "scores", "initial-scores", "plain-loss", "j
 // auditScores audits a file of scores without a model.
 func (a *auditFlags) auditScores(c *cobra.Command, g *global) error {
 	if flag := otherFlag(c, ofScores); flag != "" {
-		return fmt.Errorf("--%s with --scores, which has no model to ask: leave it out", flag)
+		return fmt.Errorf("--%s with --scores, which queries no model: remove it", flag)
 	}
 	if a.scored.plain && a.scored.initial != "" {
-		return errors.New("--plain-loss and --initial-scores: expected one of them, the one that was decided on before the training")
+		return errors.New("--plain-loss and --initial-scores: expected the one that was chosen before the training")
 	}
 	report, err := a.scored.audit(a.canaries)
 	if err != nil {
@@ -81,7 +81,7 @@ func (g *global) writeScored(r *canaryfiles.Report) error {
 		g.printf("%d of %d canaries have rank 1; ranked among %s: %s\n", r.Memorized, r.Of, basisTexts[r.Basis], r.Why)
 	}
 	if r.MannWhitneyP != nil {
-		g.printf("canaries and those held back differ with p = %.3g (Mann-Whitney)\n", *r.MannWhitneyP)
+		g.printf("inserted and held-back canaries differ with p = %.3g (Mann-Whitney)\n", *r.MannWhitneyP)
 	}
 	if v := r.OneRun; v != nil {
 		g.printf("one-run: epsilon >= %.3g with %g%% confidence at delta %g (%s, %s); %d of %d guesses right, score %s\n",
@@ -94,5 +94,5 @@ func (g *global) writeScored(r *canaryfiles.Report) error {
 }
 
 var basisTexts = map[canaryfiles.Basis]string{
-	canaryfiles.References: "references", canaryfiles.Controls: "canaries that were held back", canaryfiles.Nothing: "nothing",
+	canaryfiles.References: "references", canaryfiles.Controls: "held-back canaries", canaryfiles.Nothing: "nothing",
 }

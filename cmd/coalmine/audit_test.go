@@ -31,11 +31,11 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 		"--nonmembers FILE, or all three":                                          {noModel},
 		"argument MODEL|FOLDER|URL|RUN is missing":                                 {"--canaries", list},
 		"--canaries: open":                    {noModel, "--canaries", filepath.Join(dir, "none.txt")},
-		"empty.txt: there is no canary in it": {noModel, "--canaries", empty},
+		"empty.txt: the file has no canaries": {noModel, "--canaries", empty},
 		"none.safetensors: no such file":      {filepath.Join(dir, "none.safetensors"), "--canaries", list},
 		"model.safetensors: ":                 {noModel, "--canaries", list},
 		"--controls: open":                    {noModel, "--canaries", list, "--controls", filepath.Join(dir, "none.txt")},
-		"--controls is compared with":         {noModel, "--canaries", list, "--controls", list, "--references", "0"},
+		"--controls needs random sampling":    {noModel, "--canaries", list, "--controls", list, "--references", "0"},
 		"--controls with --scores":            {"--canaries", list, "--scores", list, "--controls", list},
 		"--prefix 0: expected at least 1":     {noModel, "--canaries", list, "--prefix", "0"},
 	} {
@@ -143,16 +143,16 @@ func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
 	list := filepath.Join(dir, "list.txt")
 	writeFile(t, list, "w1 w2 w3 w4\nw1 w2 w3 w5\n")
 	for want, args := range map[string][]string{
-		"an endpoint needs --model":                             {s.URL, "--vocabulary", model},
-		"and --vocabulary, without which":                       {s.URL, "--model", "m"},
-		"--vocabulary: " + list + ": ":                          {s.URL, "--model", "m", "--vocabulary", list},
-		"--concurrency 0 and --timeout 5m0s":                    {s.URL, "--model", "m", "--vocabulary", model, "--concurrency", "0"},
-		"batches of 0 sequences":                                {s.URL, "--model", "m", "--vocabulary", model, "--batch", "0"},
-		"beam search needs the probability of every token":      {s.URL, "--model", "m", "--vocabulary", model, "--beam-width", "5"},
-		"--model is for another sort of model (endpoint: name":  {model, "--model", "m"},
-		"no log-probabilities of the prompt; an audit needs":    {s.URL, "--model", "m", "--vocabulary", model, "--batch", "1"},
-		"1 completions for 2 prompts":                           {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
-		`endpoint "http:": expected a URL such as http://local`: {"http://", "--model", "m", "--vocabulary", model},
+		"an endpoint needs --model":                                {s.URL, "--vocabulary", model},
+		"and --vocabulary, which gives":                            {s.URL, "--model", "m"},
+		"--vocabulary: " + list + ": ":                             {s.URL, "--model", "m", "--vocabulary", list},
+		"--concurrency 0 and --timeout 5m0s":                       {s.URL, "--model", "m", "--vocabulary", model, "--concurrency", "0"},
+		"batches of 0 sequences":                                   {s.URL, "--model", "m", "--vocabulary", model, "--batch", "0"},
+		"beam search needs the probabilities of all next tokens":   {s.URL, "--model", "m", "--vocabulary", model, "--beam-width", "5"},
+		"--model applies to another kind of model (endpoint: name": {model, "--model", "m"},
+		"no log-probabilities of the prompt; an audit needs":       {s.URL, "--model", "m", "--vocabulary", model, "--batch", "1"},
+		"1 completions for 2 prompts":                              {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
+		`endpoint "http:": expected a URL such as http://local`:    {"http://", "--model", "m", "--vocabulary", model},
 	} {
 		refuses(t, want, append([]string{"audit", "--canaries", list}, args...)...)
 	}

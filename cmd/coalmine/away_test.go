@@ -78,14 +78,14 @@ func TestServeRefusesAnAddressBeforeItAnnouncesIt(t *testing.T) {
 func TestAMissingOrUnexpectedArgumentIsNamed(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"run: expected either the FILE of an experiment, or --continue":                    {"run"},
+		"run: expected the FILE of an experiment, or --continue":                           {"run"},
 		`unexpected argument "b.yaml"; usage: coalmine run [FILE]`:                         {"run", "a.yaml", "b.yaml"},
 		"argument FILE is missing; usage: coalmine plan FILE":                              {"plan"},
 		"argument RUN is missing; usage: coalmine compare RUN RUN":                         {"compare", "a"},
 		`unexpected argument "world"; usage: coalmine note RUN [TEXT]`:                     {"note", "quickstart", "hello", "world"},
 		`unexpected argument "all"; usage: coalmine gc`:                                    {"gc", "all"},
 		"argument FILE.json... is missing; usage: coalmine data convert leaf FILE.json...": {"data", "convert", "leaf"},
-		"--set is for a submission":                                                        {"run", "--continue", "some", "--set", "seed=2"},
+		"--set applies to a submission":                                                    {"run", "--continue", "some", "--set", "seed=2"},
 		"usage: coalmine data inspect SOURCE":                                              {"data", "inspect"},
 	} {
 		refuses(t, want, args...)

@@ -28,7 +28,7 @@ func newBenchCommand(g *global) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure the arithmetic speed of this machine",
 		Long: `Print the cores of this machine, the kernel set in use (avx512, avx2 or go;
-COALMINE_KERNELS names another) and the measured peak of a core. "coalmine plan"
+COALMINE_KERNELS selects another) and the measured peak of a core. "coalmine plan"
 predicts times from the same measurement.
 
 Close other programs first: they lower the peak. The benchmarks of the code are in

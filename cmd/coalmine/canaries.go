@@ -17,16 +17,16 @@ import (
 	"coalmine/workflows/standalone/canaryfiles"
 )
 
-const canariesExportHelp = `Write the canaries and coins of an experiment as files, for data that this program must
-not read: insert them yourself, train with your own code, score every line, and audit the
-scores by "coalmine audit --canaries FILE --scores FILE". docs/contracts/canaries.md
+const canariesExportHelp = `Write the canaries and coins of an experiment as files, for data that Coalmine must not
+read: insert them yourself, train with your own code, score every line, and audit the
+scores with "coalmine audit --canaries FILE --scores FILE". docs/contracts/canaries.md
 describes the files and the insertion.
 
 The canaries are those of one cell, as in its own training. The experiment's data supply
 the vocabulary and the users; canaries of bytes (data.level: byte) depend only on the
 seed, so any text with enough users may replace your data.
 
-  canaries.jsonl            a first line about the experiment, then a text a line
+  canaries.jsonl            a line about the experiment, then one text per line
   texts.jsonl, ` + canaryfiles.HarnessTask + `.yaml
                             the same texts as a task of lm-evaluation-harness`
 
@@ -72,10 +72,10 @@ func newCanariesExportCommand(g *global) *cobra.Command {
 		},
 	}
 	flags.add(c.Flags(), false)
-	c.Flags().StringVarP(&folder, "output", "o", "", "the directory to write to, which is made")
+	c.Flags().StringVarP(&folder, "output", "o", "", "directory to write to, created if missing")
 	c.Flags().StringVar(&cell, "cell", "", "cell of the canaries, such as c02; by default the first")
 	c.Flags().IntVar(&options.References, "references", 1000, "random sequences after the beginning of each canary, to rank it among; 0 leaves them out")
-	c.Flags().IntVar(&options.Prefix, "prefix", 0, "words or bytes of a canary that are given, at least 1; by default those before the first # of its format, else 1")
+	c.Flags().IntVar(&options.Prefix, "prefix", 0, "number of given words or bytes of a canary, at least 1; by default those before the first # of its format, else 1")
 	if err := c.MarkFlagRequired("output"); err != nil {
 		panic(err)
 	}
@@ -117,6 +117,6 @@ func (g *global) writeCanaries(f *canaryfiles.File, folder string) error {
 	for _, l := range f.Lines {
 		counts[l.Kind]++
 	}
-	return g.report(map[string]any{"directory": folder, "lines": counts}, "%s: %s, %d held back, %s, %s; insert canaries and the coins that came up, and score every line\n",
+	return g.report(map[string]any{"directory": folder, "lines": counts}, "%s: %s, %d held back, %s, %s; insert the canaries and the included coins, and score every line\n",
 		filepath.Join(folder, canariesFile), readable.Count(counts[canaryfiles.Canary], "canary"), counts[canaryfiles.HeldBack], readable.Count(counts[canaryfiles.Coin], "coin"), readable.Count(counts[canaryfiles.Reference], "reference"))
 }

@@ -182,18 +182,18 @@ func TestCanariesAndScoresThatDoNotFitAreRefused(t *testing.T) {
 	list, scores := filepath.Join(dir, "canaries.jsonl"), filepath.Join(dir, "scores.jsonl")
 	writeFile(t, list, `{"contract":"coalmine/canaries","version":1}`+"\n"+`{"id":"a","kind":"canary","context":"","continuation":"x"}`+"\n")
 	writeFile(t, scores, `{"id":"b","log_probability":-1}`+"\n")
-	refuses(t, "--references with --scores, which has no model to ask", "audit", "--canaries", list, "--scores", scores, "--references", "10")
-	refuses(t, "expected one of them, the one that was decided", "audit", "--canaries", list, "--scores", scores, "--plain-loss", "--initial-scores", scores)
+	refuses(t, "--references with --scores, which queries no model", "audit", "--canaries", list, "--scores", scores, "--references", "10")
+	refuses(t, "expected the one that was chosen before", "audit", "--canaries", list, "--scores", scores, "--plain-loss", "--initial-scores", scores)
 	refuses(t, "1 lines have no score: a", "audit", "--canaries", list, "--scores", scores)
 	refuses(t, "--canaries: "+scores+", line 1: it does not begin", "audit", "--canaries", scores, "--scores", scores)
 	refuses(t, "--scores: open", "audit", "--canaries", list, "--scores", filepath.Join(dir, "none"))
 	path, _ := smallFiles(t, outsideFile, string(taskstest.Text(1500)))
 	export := []string{"canaries", "export", path, "-o", filepath.Join(dir, "files")}
 	for want, args := range map[string][]string{
-		"--cell c02: the experiment has no such cell; it has c01":       {"--cell", "c02"},
-		"-1 references after a prefix of 0: expected from 0 to 1000000": {"--references", "-1"},
-		"a prefix of 4 of canaries of 4; expected something to be left": {"--prefix", "4"},
-		"neither a canaries block nor audit.one_run":                    {"--set", "canaries=null", "--set", "audit=null"},
+		"--cell c02: the experiment has no such cell; it has c01":          {"--cell", "c02"},
+		"-1 references after a prefix of 0: expected 0 to 1000000":         {"--references", "-1"},
+		"a prefix of 4 in canaries of length 4; expected a shorter prefix": {"--prefix", "4"},
+		"neither a canaries block nor audit.one_run":                       {"--set", "canaries=null", "--set", "audit=null"},
 	} {
 		fails(t, want, append(export[:len(export):len(export)], args...)...)
 	}

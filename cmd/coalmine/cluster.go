@@ -43,7 +43,7 @@ restored, tasks that went to other workers, and a summary at its end. The defaul
 An experiment may contain commands (training.command, client_command). Only workers
 with --allow-commands run them, because everyone who may submit an experiment can then
 run programs there; other workers leave such tasks in the queue. At its start the worker
-logs which limits on such programs the system enforces.
+logs the limits on such programs that the system enforces.
 
 With --listen the worker serves /metrics for Prometheus and the probes /healthz and
 /readyz over HTTP. Beyond localhost it requires --token-file, and TLS or --insecure, as
@@ -98,16 +98,16 @@ func newWorkerCommand(g *global) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&slots, "slots", 0, "number of concurrent tasks of each class; 0 is one for each core, and of the class gpu one for each GPU, which is the most")
+	f.IntVar(&slots, "slots", 0, "number of concurrent tasks of each class; 0 means one per core, and for the class gpu one per GPU, which is also the maximum")
 	f.StringSliceVar(&classes, "class", []string{string(tasks.Compute)}, "class of tasks to take: compute, or gpu (commands of experiments with training.class: gpu); repeatable")
 	f.BoolVar(&commands, "allow-commands", false, "also run the commands of experiments; everyone who may submit an experiment can then run programs here")
 	f.StringVar(&cacheDir, "cache", "", "directory for a disk cache of inputs; workers of one machine may share it")
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
-	f.Int64Var(&memoryMiB, "cache-memory", 0, "size of the memory cache in MiB, for inputs and data derived from them; 0 is 256 for each slot; at most a quarter of --memory")
+	f.Int64Var(&memoryMiB, "cache-memory", 0, "size of the memory cache in MiB, for inputs and data derived from them; 0 means 256 per slot; at most a quarter of --memory")
 	g.works(f)
 	g.waits(f)
 	f.DurationVar(&grace, "grace", 10*time.Second, "time for running tasks to finish after an interrupt")
-	f.DurationVar(&idle, "exit-when-idle", 0, "exit after this time without a task; 0 is never")
+	f.DurationVar(&idle, "exit-when-idle", 0, "exit after this time without a task; 0 means never")
 	listen.add(f, "", "metrics and probes, such as localhost:9090; none if empty")
 	return c
 }
@@ -130,7 +130,7 @@ func checkClasses(classes []string, commands bool) error {
 		}
 	}
 	if !commands && slices.Contains(classes, string(tasks.GPU)) {
-		return errors.New("--class gpu is for commands of experiments alone: expected --allow-commands beside it")
+		return errors.New("--class gpu runs only commands of experiments: add --allow-commands")
 	}
 	if len(classes) == 0 {
 		return fmt.Errorf("--class is empty: expected one of %s", strings.Join(known, ", "))
@@ -181,7 +181,7 @@ func newServeCommand(g *global) *cobra.Command {
 				return err
 			}
 			if p.server != "" {
-				return fmt.Errorf("serve coordinates a home or a cluster itself, and %s is named: expected --home, or --redis and --store", p)
+				return fmt.Errorf("serve is itself a server, but %s is given: expected --home, or --redis and --store", p)
 			}
 			if !p.clustered() {
 				if err := listen.suitEmbedded(c.Flags()); err != nil {
@@ -197,9 +197,9 @@ func newServeCommand(g *global) *cobra.Command {
 	listen.add(f, "localhost:8080", "the page, the API, metrics and probes")
 	f.Lookup("token-file").Usage = "file with the token of operators"
 	f.StringVar(&listen.readTokenFile, "read-token-file", "", "file with the token of clients that may only read, such as Prometheus")
-	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL, ending in a slash for all below, that experiments checked by the server (submit --on-server) may read; repeatable; default none")
-	f.Var(&every, "gc-every", "interval of garbage collection by the leader, at multiples of it in UTC: 24h is at midnight; 0 is never")
-	f.Var(&retain, "retain", "before a collection, remove unpinned runs that finished longer ago than this, such as 30d; 0 keeps them")
+	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL (with a final slash: all below it) that experiments checked by the server (submit --on-server) may read; repeatable; default none")
+	f.Var(&every, "gc-every", "interval of garbage collection by the leader, at its multiples in UTC: 24h means at midnight; 0 means never")
+	f.Var(&retain, "retain", "before a collection, remove unpinned runs that finished longer ago than this, such as 30d; 0 keeps all")
 	g.coordinates(f)
 	g.works(f)
 	g.waits(f)
@@ -266,7 +266,7 @@ type metricsRegistry interface {
 func newMetrics() metricsRegistry {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "coalmine_build_info",
-		Help:        "1; the labels say which version this process is, and which kernels it computes with.",
+		Help:        "1; the labels are the version of this process and its kernels.",
 		ConstLabels: prometheus.Labels{"version": version(), "kernels": kernels.Set()},
 	})
 	build.Set(1)
@@ -296,7 +296,7 @@ func (l *listenFlags) add(f *pflag.FlagSet, address, service string) {
 	f.StringVar(&l.options.ExternalURL, "external-url", "", "address of the server behind a proxy, such as https://host/coalmine/")
 	f.StringVar(&l.options.CertificateFile, "tls-cert", "", "certificate file")
 	f.StringVar(&l.options.KeyFile, "tls-key", "", "key file of the certificate")
-	f.StringVar(&l.tokenFile, "token-file", "", "file with the token that requests must bring")
+	f.StringVar(&l.tokenFile, "token-file", "", "file with the token that requests must have")
 	f.BoolVar(&l.options.Insecure, "insecure", false, "serve beyond localhost without TLS")
 }
 
@@ -309,7 +309,7 @@ func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
 		l.address = anyPort
 	}
 	return refuseFlags(given, []string{"host", "external-url", "tls-cert", "tls-key", "insecure"},
-		"--%s: a home is served to its own machine alone, over plain HTTP; reach it from elsewhere by ssh -L, or serve a cluster with --redis and --store")
+		"--%s: a home is served only to its own machine, over plain HTTP; reach it from elsewhere with ssh -L, or serve a cluster with --redis and --store")
 }
 
 // complete reads the token files.

@@ -20,11 +20,11 @@ import (
 const compareHelp = `Compare two runs: the fields in which their experiments differ, and their results,
 "3/8 -> 5/8" where these differ. Cells are paired by their point of the grid; RUN/CELL
 selects one, so that two cells of one run can be compared. For runs with replicates, and
-for two rows RUN/r01, it prints the difference of the second less the first over paired
-seeds: mean, 95% interval by Student's t, the numbers of canaries that only the second and
+for two rows RUN/r01, it prints the difference, second minus first, over paired seeds:
+mean, 95% interval by Student's t, the numbers of canaries that only the second and
 only the first memorized ("2:9"), and the p-value of the exact sign test. Tests of the
 difference between two models, such as of their samples, follow: "exact" marks a number
-computed from the models, p is the probability of such a difference by chance of the
+computed from the models; p is the probability of such a difference by chance of the
 samples. Neither covers the variation between trainings.
 --json prints all results of each pair.`
 
@@ -78,7 +78,7 @@ func resultFormats() string {
 // track writes a run into the folder of an experiment tracker.
 func (g *global) track(ctx context.Context, run string, f trackers.Format, dir string) error {
 	if dir == "" {
-		return fmt.Errorf("--format %s writes many files: name the folder for them by -o; it may hold other runs", f.Name)
+		return fmt.Errorf("--format %s writes several files: name a folder with -o (it may contain other runs)", f.Name)
 	}
 	return g.withControl(ctx, func(api control.API) error {
 		tracked, err := trackedRun(ctx, api, run)
@@ -89,7 +89,7 @@ func (g *global) track(ctx context.Context, run string, f trackers.Format, dir s
 		if err != nil {
 			return err
 		}
-		return g.report(written, "%s in %s below %s\nlook at them with: "+f.Reader+"\n", readable.Count(written.Cells, "cell"), readable.Count(written.Files, "file"), written.Folder, dir)
+		return g.report(written, "%s in %s below %s\nto view them: "+f.Reader+"\n", readable.Count(written.Cells, "cell"), readable.Count(written.Files, "file"), written.Folder, dir)
 	})
 }
 

@@ -20,10 +20,10 @@ import (
 
 // findingsHelp describes the output of the checks of a program.
 const findingsHelp = `(docs/contracts/%s.md), and print a line for each check: pass; fail, with the
-violated sentence; doubt, for behavior that may be right or unavoidable for some models;
+violated sentence; doubt, for behavior that may be correct or unavoidable for some models;
 skip, if there is nothing to check.%s
 
-Exit status: 0 no rule is violated; 1 some rule is.`
+Exit status: 0 no rule is violated; 1 a rule is violated.`
 
 func newContractCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
@@ -57,7 +57,7 @@ type contractCheck struct {
 	example  string // flags
 	program  *commandFlags
 	timeout  time.Duration // default of --timeout
-	allows   string        // help of --timeout after "how long"
+	allows   string        // help of --timeout after "timeout of"
 	run      func(context.Context) (checked, error)
 }
 
@@ -80,7 +80,7 @@ func (g *global) newContractCheck(k contractCheck) *cobra.Command {
 		},
 	}
 	k.program.add(c.Flags(), "command line of the program, such as \"python3 program.py\"", "")
-	c.Flags().DurationVar(&k.program.timeout, "timeout", k.timeout, "how long "+k.allows)
+	c.Flags().DurationVar(&k.program.timeout, "timeout", k.timeout, "timeout of "+k.allows)
 	if err := c.MarkFlagRequired("command"); err != nil {
 		panic(err)
 	}
@@ -88,7 +88,7 @@ func (g *global) newContractCheck(k contractCheck) *cobra.Command {
 }
 
 // answerAllows is contractCheck.allows for programs that answer requests.
-const answerAllows = "a request may take, or the program to describe itself"
+const answerAllows = "a request, and of the program's start"
 
 func newContractScoreCommand(g *global) *cobra.Command {
 	var flags commandFlags
@@ -105,7 +105,7 @@ func newContractScoreCommand(g *global) *cobra.Command {
 			return checked{report, report.Findings, describeScorer(report.Command)}, nil
 		},
 	})
-	c.Flags().StringVar(&texts, "texts", "", "a text file with sentences to ask about, one a line; by default some of English")
+	c.Flags().StringVar(&texts, "texts", "", "text file with sentences to score, one per line; by default some English ones")
 	images.add(c.Flags(), "classify images")
 	c.MarkFlagsMutuallyExclusive("texts", "images")
 	return c
@@ -138,7 +138,7 @@ type imageShape struct{ images.Shape }
 var _ pflag.Value = (*imageShape)(nil)
 
 func (s *imageShape) add(flags *pflag.FlagSet, does string) {
-	flags.Var(s, "images", "check that it can "+does+" of this shape, which are made up: width x height x channels x classes, such as 28x28x1x10")
+	flags.Var(s, "images", "check that it can "+does+" of this shape (synthetic): width x height x channels x classes, such as 28x28x1x10")
 }
 
 // Type implements pflag.Value.

@@ -16,8 +16,8 @@ import (
 )
 
 const contractTrainHelp = `
-The program trains up to six times on synthetic users and sentences: once to its end; once
-until it is killed at a checkpoint, and again from there to its end, followed by a check of
+The program trains up to six times on synthetic users and sentences: once to the end; once
+until it is killed at a checkpoint, and again from there to the end, followed by a check of
 all files in its result; once until it is asked to stop.`
 
 // trainCheck holds the flags of contract check train.
@@ -34,7 +34,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	var f trainCheck
 	c := g.newContractCheck(contractCheck{
 		contract: "train", does: "trains a whole model", more: contractTrainHelp, example: `--command "python3 train.py" --code trainer --job '{"epochs": 2}'`,
-		program: &f.program, timeout: 10 * time.Minute, allows: "a training may take",
+		program: &f.program, timeout: 10 * time.Minute, allows: "a training",
 		run: func(ctx context.Context) (checked, error) {
 			if err := f.complete(); err != nil {
 				return checked{}, err
@@ -48,15 +48,15 @@ func newContractTrainCommand(g *global) *cobra.Command {
 		},
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.code, "code", "", "the directory with its code, training.code of an experiment file")
-	flags.StringVar(&f.job, "job", "{}", "the value of training.job in an experiment file, as a JSON object")
-	flags.IntVar(&f.Rounds, "rounds", 1, "the value of training.rounds")
-	flags.IntVar(&f.Shards, "shards", 0, "the files of the training data, training.shards of an experiment file; none is one file")
+	flags.StringVar(&f.code, "code", "", "directory of its code, training.code of an experiment file")
+	flags.StringVar(&f.job, "job", "{}", "value of training.job in an experiment file, as a JSON object")
+	flags.IntVar(&f.Rounds, "rounds", 1, "value of training.rounds")
+	flags.IntVar(&f.Shards, "shards", 0, "number of files of the training data, training.shards of an experiment file; default one file")
 	f.images.add(flags, "train on images")
 	flags.BoolVar(&f.Deterministic, "deterministic", false, "check that a second training writes the same files")
-	flags.IntVar(&f.canaries, "canary-clients", 0, "number of canary clients to ask for, as audit.one_shot does, and of unseen directions; 0 asks for none")
-	flags.IntVar(&f.replays, "replays", 0, "number of steps to replay, as audit.neighbours asks for; 0 asks for none")
-	flags.BoolVar(&f.program.Network, "network", false, "leave it the network")
+	flags.IntVar(&f.canaries, "canary-clients", 0, "number of canary clients to request, as audit.one_shot does, and of unseen directions")
+	flags.IntVar(&f.replays, "replays", 0, "number of steps to replay, as audit.neighbours requests")
+	flags.BoolVar(&f.program.Network, "network", false, "allow it to use the network")
 	mayWrite(flags, &g.writable)
 	return c
 }
@@ -68,14 +68,14 @@ func (f *trainCheck) complete() (err error) {
 	}
 	switch {
 	case f.Rounds < 1:
-		return fmt.Errorf("--rounds %d: expected a number from 1", f.Rounds)
+		return fmt.Errorf("--rounds %d: expected at least 1", f.Rounds)
 	case f.canaries < 0:
-		return fmt.Errorf("--canary-clients %d: expected a number from 0", f.canaries)
+		return fmt.Errorf("--canary-clients %d: expected at least 0", f.canaries)
 	case f.canaries > 0:
 		f.OneShot = &external.OneShot{Canaries: f.canaries, Unseen: f.canaries, Final: true}
 	}
 	if f.replays < 0 {
-		return fmt.Errorf("--replays %d: expected a number from 0", f.replays)
+		return fmt.Errorf("--replays %d: expected at least 0", f.replays)
 	}
 	if f.replays > 0 {
 		f.Replay = &external.Replay{Repeats: f.replays}
@@ -120,7 +120,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 			return checked{report, report.Findings, describeClient(report.Program)}, nil
 		},
 	})
-	c.Flags().StringVar(&config, "config", "{}", "the value of training.job in an experiment file, as a JSON object")
+	c.Flags().StringVar(&config, "config", "{}", "value of training.job in an experiment file, as a JSON object")
 	images.add(c.Flags(), "train on images")
 	mayWrite(c.Flags(), &g.writable)
 	return c

@@ -318,7 +318,7 @@ func (g *global) convertTexts(files conversion.TextFiles, to string) error {
 	}
 	g.printf("%s: %s of %s in %s\n", to, readable.Count(found.Examples, "example"), readable.Count(found.Users, "user"), readable.Count(found.Files, "file"))
 	if found.Empty > 0 {
-		g.printf("users without text, who are left out: %d\n", found.Empty)
+		g.printf("users without text (left out): %d\n", found.Empty)
 	}
 	g.printSkipped("examples", found.Skipped, found.FirstSkipped)
 	return nil

@@ -71,12 +71,12 @@ class and user; --sheet draws some of them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
 				if flag := otherFlag(c, []string{"set", "max-cells"}); flag != "" {
-					return fmt.Errorf("--%s is for sources; %s states how its data is prepared: override that by --set", flag, args[0])
+					return fmt.Errorf("--%s applies to sources; %s is an experiment file with its own settings: override them with --set", flag, args[0])
 				}
 				return g.inspectExperiment(c.Context(), &experimentFlags, args[0])
 			}
 			if len(experimentFlags.sets) > 0 {
-				return fmt.Errorf("--set is for experiment files; %s is taken for a source", args[0])
+				return fmt.Errorf("--set applies to experiment files; %s is read as a source", args[0])
 			}
 			if err := look.complete(c.Flags()); err != nil {
 				return err
@@ -218,12 +218,12 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	}
 	skipped := ""
 	if s := f.Source.Skipped; s != nil {
-		skipped = fmt.Sprintf("%d records are at fault and were left out:\n  %s\n", s.Records, strings.Join(s.First, "\n  "))
+		skipped = fmt.Sprintf("%d records are faulty and were left out:\n  %s\n", s.Records, strings.Join(s.First, "\n  "))
 	}
 	remains := fmt.Sprintf("%d users of the training part have fewer than %d %s; they and the remainders\nof the others are %d examples, %d %s.",
 		f.Balance.DroppedUsers, r.Words, level.Unit, f.Balance.DiscardedExamples, f.Balance.DiscardedWords, level.Unit)
 	if r.Words == 0 {
-		remains = "Users stay as they are."
+		remains = "Users are not balanced."
 	}
 	_, err := fmt.Fprintf(w, `
 %s%d of the source's examples were longer than %d %s and were cut.

@@ -47,7 +47,7 @@ belongs to one source, and "coalmine gc" keeps it until data remove. --name requ
 			return g.importSource(c.Context(), args[0], name, &look)
 		},
 	}
-	c.Flags().StringVar(&name, "name", "", "name of the source in the store, by which experiments may call it: store:NAME")
+	c.Flags().StringVar(&name, "name", "", "name of the source in the store; experiments refer to it as store:NAME")
 	look.addReading(c.Flags())
 	return c
 }
@@ -99,7 +99,7 @@ func (g *global) nameSource(ctx context.Context, from, name string, src *sources
 	if err := g.printImported(from, src); err != nil {
 		return err
 	}
-	g.note("experiments call it %s%s", sources.StorePrefix, name)
+	g.note("experiments refer to it as %s%s", sources.StorePrefix, name)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (g *global) storeHere(ctx context.Context) (*storage.Archive, error) {
 	case err != nil:
 		return nil, err
 	case p.server != "":
-		return nil, fmt.Errorf("the store keeps the names of sources, but this command acts on %s: give --store in place of --server", p)
+		return nil, fmt.Errorf("names of sources are in the store, but this command uses %s: give --store instead of --server", p)
 	case p.clustered():
 		return g.openStore(ctx, p)
 	}

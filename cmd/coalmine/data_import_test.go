@@ -49,6 +49,6 @@ func TestAnImportedSourceIsUsedByItsName(t *testing.T) {
 		t.Errorf("the run has no node %s, which was there", entry.Corpus.Short())
 	}
 	prints(t, "data", "remove", "store:posts", "--home", home)
-	refuses(t, "there is no such source", "data", "remove", "posts", "--home", home)
-	refuses(t, "give --store in place of --server", "data", "list", "--server", "http://127.0.0.1:1")
+	refuses(t, "no such source", "data", "remove", "posts", "--home", home)
+	refuses(t, "give --store instead of --server", "data", "list", "--server", "http://127.0.0.1:1")
 }

@@ -83,7 +83,7 @@ func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
 	must.Get(api.Steer(t.Context(), ids[2], runs.Entry{Kind: runs.PauseEntry}))(t)
 	var stderr bytes.Buffer
 	(&global{stderr: &stderr}).noteOthers(t.Context(), api, ids[0])
-	if want := "unfinished runs go on beside it: " + ids[1] + " (coalmine pause RUN"; !strings.Contains(stderr.String(), want) {
+	if want := "other unfinished runs also continue: " + ids[1] + " (to stop one: coalmine pause RUN"; !strings.Contains(stderr.String(), want) {
 		t.Errorf("%q, want %q", &stderr, want)
 	}
 }
@@ -92,9 +92,9 @@ func TestAHomeWithoutRunsSaysSo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for says, args := range map[string][]string{
-		"no runs yet":    {"status"},
-		`"runs": []`:     {"status", "--json"},
-		"holds none yet": {"status", "latest"},
+		"no runs yet":     {"status"},
+		`"runs": []`:      {"status", "--json"},
+		"has no runs yet": {"status", "latest"},
 	} {
 		var out bytes.Buffer
 		execute(t.Context(), append(args, "--home", dir), &out, &out)

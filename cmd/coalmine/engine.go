@@ -223,7 +223,7 @@ func (e *engine) keepPage(ctx context.Context) {
 	if e.server == nil || !e.server.Watched(pageKept) {
 		return
 	}
-	e.global.note("the page stays while somebody looks at it; Ctrl-C ends it (coalmine page opens it again)")
+	e.global.note("the page stays available while a browser shows it; Ctrl-C ends it (coalmine page opens it again)")
 	e.server.AwaitUnwatched(ctx, pageKept)
 }
 

@@ -37,7 +37,7 @@ func TestWorkersRunCommandsOnlyIfTheyAreAllowed(t *testing.T) {
 		{[]string{"compute"}, true, []string{"compute", "commands"}, ""},
 		{[]string{"gpu"}, true, []string{"gpu"}, ""},
 		{[]string{"compute", "gpu"}, true, []string{"compute", "gpu", "commands"}, ""},
-		{[]string{"gpu"}, false, nil, "expected --allow-commands beside it"},
+		{[]string{"gpu"}, false, nil, "add --allow-commands"},
 		{[]string{"commands"}, true, nil, "expected one of compute, gpu"},
 		{nil, true, nil, "--class is empty"},
 	} {

@@ -44,11 +44,11 @@ func (shipped) Open(name string) (fs.File, error) {
 func makeAdvice(source string) string {
 	for _, m := range examples.MadeData() {
 		if m.File == path.Base(filepath.ToSlash(source)) {
-			return fmt.Sprintf("; make it here by: coalmine data example %s", m.Example)
+			return fmt.Sprintf("; to make it here: coalmine data example %s", m.Example)
 		}
 	}
 	if examples.Read(source) {
-		return "; examples come without it, and docs/data.md says where it is"
+		return "; this data is not included, see docs/data.md"
 	}
 	return ""
 }
@@ -61,7 +61,7 @@ func (g *global) readExperiment(name string) (found string, text []byte, err err
 		return name, text, err
 	}
 	if shipped, ok := examples.Named(filepath.ToSlash(name)); ok {
-		g.note("%s: no such file here; this is the example that the program contains", name)
+		g.note("%s: no such file; using the example in the program", name)
 		text, err = fs.ReadFile(examples.Root, shipped)
 		return shipped, text, err
 	}
@@ -81,8 +81,8 @@ func newDataExampleCommand(g *global) *cobra.Command {
 program in Python that comes with the example. It needs python3 and no network.
 
 The examples are ` + strings.Join(madeExamples(), ", ") + `.
-Other examples come with their data, or say in their first lines where the data are.
-Without NAME the command lists the names of all examples; coalmine run takes them.`,
+Other examples come with their data, or name its source in their first lines. Without NAME
+the command lists the names of all examples, which coalmine run accepts.`,
 		Example:   "  coalmine data example carlini-2019/table2-small\n  coalmine run examples/carlini-2019/table2-small.yaml",
 		ValidArgs: madeExamples(),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -111,7 +111,7 @@ func findMade(name string) (examples.GeneratedData, error) {
 			return m, nil
 		}
 	}
-	return examples.GeneratedData{}, fmt.Errorf("%s: no program makes its data: run it, or see its first lines for where its data are; expected one of %s", found, strings.Join(madeExamples(), ", "))
+	return examples.GeneratedData{}, fmt.Errorf("%s: its data are not generated; run it, or see its first lines for the source of its data; expected one of %s", found, strings.Join(madeExamples(), ", "))
 }
 
 func madeExamples() []string {
@@ -183,7 +183,7 @@ func compressFile(from, to string) error {
 // mayWriteFile returns an error if the file exists and may not be replaced.
 func mayWriteFile(file string, force bool) error {
 	if _, err := os.Lstat(file); err == nil && !force {
-		return fmt.Errorf("%s is there already; --force replaces it", file)
+		return fmt.Errorf("%s already exists; --force replaces it", file)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -48,8 +48,8 @@ func TestExamplesRunFromAnyFolder(t *testing.T) {
 		}
 	}
 	for name, advice := range map[string]string{
-		"examples/carlini-2019/table2-small.yaml": "make it here by: coalmine data example carlini-2019/table2-small",
-		"thakkar-2020/table-1":                    "docs/data.md says where it is",
+		"examples/carlini-2019/table2-small.yaml": "to make it here: coalmine data example carlini-2019/table2-small",
+		"thakkar-2020/table-1":                    "see docs/data.md",
 	} {
 		if output, err := inEmptyFolder(t, folder, "plan", name); err == nil || !strings.Contains(output, advice) {
 			t.Errorf("plan %s: %v, without the advice %q:\n%s", name, err, advice, output)
@@ -81,5 +81,5 @@ func TestDataOfExamplesAreMadeOnceAndNotReplacedElsewhere(t *testing.T) {
 	if second, _ := os.ReadFile(filepath.Join(folder, "secrets.jsonl")); err != nil || len(first) == 0 || !bytes.Equal(first, second) {
 		t.Errorf("%v: the data differ when they are made again", err)
 	}
-	refuses(t, "no program makes its data", "data", "example", "quickstart")
+	refuses(t, "its data are not generated", "data", "example", "quickstart")
 }

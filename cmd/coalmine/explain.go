@@ -83,7 +83,7 @@ func explain(name string) (*explanation, error) {
 		if similar != "" {
 			similar = fmt.Sprintf(" (did you mean %s?)", similar)
 		}
-		return nil, fmt.Errorf("column %.60q: results have none of that name%s; %w (coalmine explain lists all blocks, coalmine explain %s all columns)", name, similar, err, allColumns)
+		return nil, fmt.Errorf("column %.60q: results have no column of this name%s; %w (coalmine explain lists all blocks, coalmine explain %s all columns)", name, similar, err, allColumns)
 	}
 	return &explanation{page, columns}, nil
 }

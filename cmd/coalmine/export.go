@@ -15,7 +15,7 @@ import (
 
 const exportHelp = `Write the model of a cell as a safetensors file. Its metadata hold the model's
 configuration and its vocabulary, a JSON array with the word of each token.
-docs/model.md says what the tensors are and what the model computes from them.
+docs/model.md describes the tensors and the computation of the model.
 
 --round selects a checkpoint: 0 is the initial model. It counts rounds for fedavg, and
 steps for sgd, which writes a checkpoint every training.steps_per_task steps. The store
@@ -43,7 +43,7 @@ type exportedModel struct {
 // checkRound rejects a negative --round.
 func checkRound(c *cobra.Command, round int) error {
 	if c.Flags().Changed("round") && round < 0 {
-		return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", round)
+		return fmt.Errorf("--round %d: expected 0 for the initial model, or a number of rounds (sgd: steps)", round)
 	}
 	return nil
 }
@@ -84,11 +84,11 @@ func newExportCommand(g *global) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().IntVar(&f.round, "round", f.round, "round (of sgd: step) after which; 0 is the initial model")
+	c.Flags().IntVar(&f.round, "round", f.round, "round (sgd: step) of the model; 0 is the initial model")
 	c.Flags().Lookup("round").DefValue = "the last"
-	c.Flags().StringVar(&f.prepared, "prepared", "", "write a model of the prepare block in place of the cell's: "+control.Classifier)
+	c.Flags().StringVar(&f.prepared, "prepared", "", "write a model of the prepare block instead of the cell's: "+control.Classifier)
 	c.MarkFlagsMutuallyExclusive("prepared", "round")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write; RUN-CELL.safetensors or RUN-CELL-PREPARED.safetensors if none is given, and RUN-CELL.model for a model in a form of another program")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write; default RUN-CELL.safetensors, RUN-CELL-PREPARED.safetensors, or RUN-CELL.model for a model in another program's format")
 	return c
 }
 

@@ -30,17 +30,17 @@ recompute its results:
 
   vocabulary   the text of each token
   parts        each example of the source: its user, its part, its tokens
-  population   each example that trains: its user, its tokens, and the canary
-               that stands there, if one does
-  canaries     each canary, and where its copies stand in the population
+  population   each training example: its user, its tokens, and the canary that
+               replaces it, if any
+  canaries     each canary, and the places of its copies in the population
   references   the random sequences that canaries are ranked against
-  cohorts      the users that were sampled for each round
-  devices      whose each user of the population is, where users have devices
-  updates      what training.record has kept of each round; only if --only names it
+  cohorts      the users sampled for each round
+  devices      the owner of each device, if users have devices
+  updates      the updates stored by training.record; only if --only names it
   memberships  the losses of each user, under the model and each reference model of
                audit.membership; only if --only names it
 
-A table is absent if the experiment does not ask for its contents, as are the cohorts of a
+A table is absent if the experiment does not produce its contents, as are the cohorts of a
 training with randomness: secret. Tables are streamed, so their size does not matter.
 docs/data.md describes the columns. export.json lists the tables of the directory, their
 format and the build that wrote them. The command never overwrites a table.`
@@ -67,7 +67,7 @@ func newDataExportCommand(g *global) *cobra.Command {
 	formats := fmt.Sprintf("%s or %s", dataexport.JSONLines, dataexport.Parquet)
 	c.Flags().StringVarP(&f.dir, "output", "o", "", "directory to write to; RUN-CELL if none is given")
 	c.Flags().StringVar(&f.format, "format", string(dataexport.JSONLines), formats)
-	c.Flags().StringSliceVar(&f.only, "only", nil, "tables to write, separated by commas; all that the cell has but for updates and memberships if none is given")
+	c.Flags().StringSliceVar(&f.only, "only", nil, "tables to write, separated by commas; default all tables of the cell except updates and memberships")
 	return c
 }
 
@@ -143,7 +143,7 @@ func (f *dataExportFlags) readManifest(out *exportedData) ([]exportedFile, error
 		err = exportFormat.Check(before.Stamp)
 	}
 	if err == nil && (before.Run != out.Run || before.Cell != out.Cell) {
-		err = fmt.Errorf("the directory has data of run %s, cell %s: name another directory by --output", before.Run, before.Cell)
+		err = fmt.Errorf("the directory has data of run %s, cell %s: name another directory with --output", before.Run, before.Cell)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -180,7 +180,7 @@ func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, 
 			return nil, fmt.Errorf("--only %q: expected some of %q", name, dataexport.AllTables())
 		}
 		if !slices.Contains(has, dataexport.Table(name)) {
-			return nil, fmt.Errorf("--only %s: its experiment gives it none; it has %q", name, has)
+			return nil, fmt.Errorf("--only %s: the cell has no such table; it has %q", name, has)
 		}
 	}
 	return slices.DeleteFunc(has, func(t dataexport.Table) bool { return !slices.Contains(f.only, string(t)) }), nil
@@ -190,7 +190,7 @@ func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, 
 func (f *dataExportFlags) write(ctx context.Context, api control.API, run, cell string, tables []dataexport.Table) (files []exportedFile, err error) {
 	for _, table := range tables {
 		if _, err := os.Lstat(f.path(table)); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is there already, and nothing is overwritten: name another directory by --output, or remove it", f.path(table))
+			return nil, fmt.Errorf("%s already exists and is not overwritten: name another directory with --output, or remove it", f.path(table))
 		}
 	}
 	_, missing := os.Stat(f.dir)

@@ -133,10 +133,10 @@ func exportsModels(t *testing.T, home string) {
 		t.Error("the models after different rounds are the same")
 	}
 	for words, asked := range map[string][]string{
-		"there is no model after round 1: ":              {"c01", "1"},
-		"stored are those after 0, 3, 6, 8, 9 (kept are": {"c01", "2"},
-		"a model after round 10 cannot be done: cell c01 has one after every 1, up to round 9; stored are those after 0, 3":                  {"c01", "10"},
-		"a model after step 3 cannot be done: cell c02 has one after every 4, up to step 9; stored are those after 0, 4, 8, 9 (kept are the": {"c02", "3"},
+		"there is no model after round 1: ":                  {"c01", "1"},
+		"models are stored after 0, 3, 6, 8, 9 (the initial": {"c01", "2"},
+		"a model after round 10 cannot be done: cell c01 has a model after every 1, up to round 9; models are stored after 0, 3":                 {"c01", "10"},
+		"a model after step 3 cannot be done: cell c02 has a model after every 4, up to step 9; models are stored after 0, 4, 8, 9 (the initial": {"c02", "3"},
 		"--round -1: expected 0 for the initial model": {"c02", "-1"},
 	} {
 		refuses(t, words, "export", "latest", asked[0], "--round", asked[1], "--home", home, "-o", filepath.Join(dir, "none"))
@@ -181,15 +181,15 @@ func exportsTables(t *testing.T, home string) {
 		t.Errorf("%+v", facts)
 	}
 	base := []string{"data", "export", "latest", "c01", "--home", home, "-o", dir}
-	refuses(t, filepath.Join(dir, "references.jsonl")+" is there already", append(base, "--only", "references")...)
+	refuses(t, filepath.Join(dir, "references.jsonl")+" already exists", append(base, "--only", "references")...)
 	if text := prints(t, append(base, "--only", "references,canaries", "--format", "parquet")...); !strings.Contains(text, "references  100") || strings.Contains(text, "vocabulary") {
 		t.Errorf("the tables asked for:\n%s", text)
 	}
 	wantManifest(t, home, filepath.Join(dir, exportManifest), &facts)
 	refuses(t, `--only "words": expected some of ["vocabulary"`, append(base, "--only", "words")...)
 	refuses(t, `--format "csv": expected jsonl or parquet`, append(base, "--format", "csv")...)
-	refuses(t, `c02: --only cohorts: its experiment gives it none; it has ["vocabulary" "parts"`, "data", "export", "latest", "c02", "--home", home, "--only", "cohorts")
-	refuses(t, `there is no cell "c03": it has c01 to c02`, "data", "export", "latest", "c03", "--home", home)
+	refuses(t, `c02: --only cohorts: the cell has no such table; it has ["vocabulary" "parts"`, "data", "export", "latest", "c02", "--home", home, "--only", "cohorts")
+	refuses(t, `no cell "c03"; the run has c01 to c02`, "data", "export", "latest", "c03", "--home", home)
 }
 
 // brokenAPI gives two tables and breaks off within the third.

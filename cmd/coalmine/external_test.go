@@ -66,7 +66,7 @@ echo '{"model":"out/trained","score":"PROGRAM serve-score out/trained","initial_
 	dir := filepath.Dir(path)
 	table := prints(t, "run", path, "--home", home)
 	if !strings.Contains(table, "by-user, external") || !strings.Contains(table, "references, 0 of them by an estimate,") || !strings.Contains(table, "the program scores each sequence as a text") ||
-		!strings.Contains(table, "the last round that the program reported in out/metrics.jsonl is 2, of training.rounds: 3") {
+		!strings.Contains(table, "the last round that the program reported in out/metrics.jsonl is 2, but training.rounds is 3") {
 		t.Errorf("the table is\n%s", table)
 	}
 	compareCopies(t, native, home)

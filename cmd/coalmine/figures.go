@@ -39,7 +39,7 @@ func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags,
 		return fmt.Errorf("--width: %w", err)
 	}
 	if output == "" {
-		return fmt.Errorf("--format %s writes many files: name the folder for them by -o, in which files of the same names are overwritten; or one file.%[1]s", flags.format)
+		return fmt.Errorf("--format %s writes several files: name a folder with -o (files of the same names are overwritten), or one file.%[1]s", flags.format)
 	}
 	return g.withControl(ctx, func(api control.API) error {
 		found, err := api.Results(ctx, run)
@@ -98,7 +98,7 @@ func (f *figureFlags) write(output string, figures []results.Figure, width chart
 // writeOne writes one file: a figure, or a PDF with a page for each figure.
 func (f *figureFlags) writeOne(output string, figures []results.Figure, width chart.Width) (*drawnFigures, error) {
 	if len(figures) == 0 {
-		return nil, fmt.Errorf("-o %s: the run has no figures yet; its cells have them when they are done", output)
+		return nil, fmt.Errorf("-o %s: the run has no figures yet; finished cells have figures", output)
 	}
 	drawn := &drawnFigures{Folder: filepath.Dir(output)}
 	var charts []*chart.Figure
@@ -111,7 +111,7 @@ func (f *figureFlags) writeOne(output string, figures []results.Figure, width ch
 	case f.format == "pdf":
 		data = chart.PDF(width, charts...)
 	case len(charts) > 1:
-		return nil, fmt.Errorf("-o %s is one file, and there are %d figures: choose one by --figure with a part of its name, as in --figure %s, or name a folder", output, len(charts), figures[0].FileName())
+		return nil, fmt.Errorf("-o %s is one file, but there are %d figures: choose one with --figure and a part of its name, as in --figure %s, or name a folder", output, len(charts), figures[0].FileName())
 	}
 	return drawn, tempfiles.WriteFile(output, data)
 }

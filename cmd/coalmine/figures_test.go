@@ -35,9 +35,9 @@ func TestFiguresAreFilesByTheirTitles(t *testing.T) {
 func TestFiguresNeedAFolder(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"--format svg writes many files: name the folder for them by -o": {"--format", "svg"},
-		`--width: width "wide": expected one-column (85 mm) or`:          {"--format", "pdf", "-o", "figures", "--width", "wide"},
-		"--rows means: format svg has figures; leave out --rows":         {"--format", "svg", "-o", "figures", "--rows", "means"},
+		"--format svg writes several files: name a folder with -o": {"--format", "svg"},
+		`--width: width "wide": expected one-column (85 mm) or`:    {"--format", "pdf", "-o", "figures", "--width", "wide"},
+		"--rows means: format svg draws figures; remove --rows":    {"--format", "svg", "-o", "figures", "--rows", "means"},
 	} {
 		args = append([]string{"results", "--home", t.TempDir()}, args...)
 		refuses(t, want, args...)
@@ -56,7 +56,7 @@ func TestFiguresAreOneFileOrAFolder(t *testing.T) {
 		t.Errorf("%d pages in %.40q, %v", pages, data, err)
 	}
 	one := filepath.Join(dir, "one.png")
-	refuses(t, "choose one by --figure", "results", "--home", home, "--format", "png", "-o", one)
+	refuses(t, "choose one with --figure", "results", "--home", home, "--format", "png", "-o", one)
 	outputOf(t, home, "results", "--format", "png", "--width", "two-columns", "--figure", "00-mean", "-o", one)
 	if data, err := os.ReadFile(one); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
 		t.Errorf("%.40q, %v", data, err)

@@ -29,9 +29,9 @@ collects once a day.
 
 Only the leading coordinator deletes: the owner of a home, or the process at --server. If
 none leads, this command leads while it deletes. Redis records the leader, so --redis must
-name the cluster's own; with another Redis this command leads beside the coordinator,
-which notices within half a minute and pauses for a minute, without loss of results. A
-terminal shows the progress. gc may be interrupted at any time.`
+name the cluster's Redis; with another one this command leads at the same time as the
+coordinator, which notices within half a minute and pauses for a minute, without loss of
+results. A terminal shows the progress. gc may be interrupted at any time.`
 
 func newCollectCommand(g *global) *cobra.Command {
 	var o control.CollectOptions
@@ -70,7 +70,7 @@ func newCollectCommand(g *global) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "list the objects to delete, without deleting them")
-	c.Flags().Var(&older, "older", "least age of deleted objects, such as 12h or 30d; by default the task timeout plus an hour")
+	c.Flags().Var(&older, "older", "minimum age of deleted objects, such as 12h or 30d; by default the task timeout plus an hour")
 	return c
 }
 
@@ -126,11 +126,11 @@ func writeHeld(w io.Writer, held []retention.Held) error {
 	if len(held) == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintf(w, "\nNo commit, blob or source is deleted, because the needs of these runs are unknown:\n"); err != nil {
+	if _, err := fmt.Fprintf(w, "\nNo commit, blob or source is deleted, because the objects these runs need are unknown:\n"); err != nil {
 		return err
 	}
 	for _, h := range held {
-		if _, err := fmt.Fprintf(w, "%s: %s (coalmine rm %s, if you do not need it)\n", h.Run, h.Reason, h.Run); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s (if you do not need it: coalmine rm %s)\n", h.Run, h.Reason, h.Run); err != nil {
 			return err
 		}
 	}

@@ -118,7 +118,7 @@ func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
 		if want := verdictOf(t, home).Intensity; sum-want > 1e-9 || want-sum > 1e-9 {
 			t.Errorf("mean intensity %v, of the audit %v", sum, want)
 		}
-		refuses(t, "image-07.png is there already", sample("-o", overwritten(t, at("images")), "--count", "40")...)
+		refuses(t, "image-07.png already exists", sample("-o", overwritten(t, at("images")), "--count", "40")...)
 	})
 	t.Run("the report has the sheets of every round", func(t *testing.T) {
 		page := html.UnescapeString(prints(t, "results", "latest", "--home", home, "--format", "html"))
@@ -130,7 +130,7 @@ func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
 		}
 	})
 	t.Run("what has no meaning is refused", func(t *testing.T) {
-		refuses(t, "--prefix is for language models", sample("--prefix", "a")...)
+		refuses(t, "--prefix applies to language models", sample("--prefix", "a")...)
 		refuses(t, "0 images: expected from 1 to", sample("--count", "0", "-o", at("none"))...)
 		refuses(t, "a sheet of 36 images in 0 columns", sample("--columns", "0")...)
 		refuses(t, "expected classifier", "export", "latest", "c01", "--home", home, "--prepared", "model")
@@ -172,7 +172,7 @@ func overwritten(t *testing.T, from string) string {
 func TestATextModelMakesNoImagesAndPreparesNothing(t *testing.T) {
 	t.Parallel()
 	home := smallRun(t, sampleFile)
-	refuses(t, "--sheet is for models that make images", "sample", "latest", "c01", "--home", home, "--sheet", "x.png")
-	refuses(t, "--output is for models that make images", "sample", "latest", "c01", "--home", home, "-o", "x")
-	refuses(t, "its experiment prepares none (prepare.classifier)", "export", "latest", "c01", "--home", home, "--prepared", "classifier")
+	refuses(t, "--sheet applies to models that generate images", "sample", "latest", "c01", "--home", home, "--sheet", "x.png")
+	refuses(t, "--output applies to models that generate images", "sample", "latest", "c01", "--home", home, "-o", "x")
+	refuses(t, "its experiment has no prepare.classifier", "export", "latest", "c01", "--home", home, "--prepared", "classifier")
 }

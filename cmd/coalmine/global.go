@@ -66,22 +66,22 @@ type global struct {
 
 func (g *global) flags(f *pflag.FlagSet) {
 	g.places.add(f)
-	f.StringVar(&g.secretKey, "secret-key", os.Getenv(secrets.Variable), "file with the key of trainings with randomness: secret, apart from the results ("+secrets.Variable+")")
+	f.StringVar(&g.secretKey, "secret-key", os.Getenv(secrets.Variable), "file with the key of trainings with randomness: secret, outside the results ("+secrets.Variable+")")
 	f.Lookup("secret-key").DefValue = "" // the help must not show the value from the environment
 	f.BoolVar(&g.json, "json", false, "print facts as JSON")
 	g.logLevel.Set(slog.LevelWarn)
-	f.TextVar(&g.logLevel, "log-level", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")
-	f.TextVar(&g.logFormat, "log-format", textFormat, "form of log lines: text or json")
+	f.TextVar(&g.logLevel, "log-level", &g.logLevel, "minimum level of log lines on standard error: debug, info, warn or error")
+	f.TextVar(&g.logFormat, "log-format", textFormat, "format of log lines: text or json")
 }
 
 // warnOfPassword warns about a password that other users can read.
 func (g *global) warnOfPassword(f *pflag.FlagSet) {
 	if queue.ShowsPassword(g.places.given()["redis"]) {
-		g.note("warning: the password in --redis shows in the list of processes: put the URL into COALMINE_REDIS_URL, or name a file with the password by ?password_file=FILE")
+		g.note("warning: the list of processes shows the password in --redis: put the URL into COALMINE_REDIS_URL, or name a file with the password in ?password_file=FILE")
 	}
 	f.Visit(func(given *pflag.Flag) {
 		if given.Name != "redis" && secrets.HasPassword(given.Value.String()) {
-			g.note("warning: the list of processes shows the password in --%s: leave it out, or put the address into the environment", given.Name)
+			g.note("warning: the list of processes shows the password in --%s: remove it, or put the address into the environment", given.Name)
 		}
 	})
 }
@@ -97,13 +97,13 @@ func (g *global) noteSecrets() {
 
 // coordinates adds the flags of a command that coordinates.
 func (g *global) coordinates(f *pflag.FlagSet) {
-	f.DurationVar(&g.taskTimeout, "task-timeout", policy.TaskTimeout, "how long an attempt at a task may take before it is ended and tried again")
-	f.StringToIntVar(&g.classLimits, "class-limit", nil, "most tasks of a class that may be queued or at work at a time, such as compute=8; repeatable; default as many as there are slots for")
+	f.DurationVar(&g.taskTimeout, "task-timeout", policy.TaskTimeout, "timeout of an attempt at a task, after which the task is retried")
+	f.StringToIntVar(&g.classLimits, "class-limit", nil, "maximum number of queued or running tasks of a class, such as compute=8; repeatable; default limited only by the slots")
 }
 
 // waits adds the flag of a process in a cluster.
 func (g *global) waits(f *pflag.FlagSet) {
-	f.DurationVar(&g.wait, "wait", time.Minute, "at the start, how long to wait for a Redis or a store that does not answer; 0 is not at all")
+	f.DurationVar(&g.wait, "wait", time.Minute, "maximum wait at the start for a Redis or a store that does not answer")
 }
 
 // logger writes structured lines to standard error.
@@ -163,7 +163,7 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		store, unreadable := dir.OpenReadOnly(datadir.StorePath(p.home))
 		if unreadable == nil {
-			g.note("%v; the command only reads", err)
+			g.note("%v; continuing read-only", err)
 			return control.New(storage.NewArchive(store), nil, nil), noClose, nil
 		}
 	}
@@ -279,7 +279,7 @@ func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn
 		return nil, nil, err
 	}
 	if p.redis == "" || p.store == "" {
-		return nil, nil, fmt.Errorf("this command needs a cluster, but acts on %s: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
+		return nil, nil, fmt.Errorf("this command needs a cluster, but %s is given: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
 	}
 	conn, err := awaited(ctx, g, func() (*queue.Conn, error) { return queue.Open(ctx, p.redis) })
 	if err != nil {

@@ -57,7 +57,7 @@ func (g *global) checkHealth(ctx context.Context) error {
 
 func checkWorker(ctx context.Context, p place) error {
 	if p.redis == "" {
-		return errors.New("name a coordinator by --server, or the Redis of a worker by --redis (COALMINE_REDIS_URL)")
+		return errors.New("name a coordinator with --server, or the Redis of a worker with --redis (COALMINE_REDIS_URL)")
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -74,5 +74,5 @@ func checkWorker(ctx context.Context, p place) error {
 	if slices.ContainsFunc(alive, func(w queue.Worker) bool { return w.Host == host }) {
 		return nil
 	}
-	return fmt.Errorf("no worker of host %s has been heard of in the last seconds by %s", host, conn)
+	return fmt.Errorf("no worker of host %s has sent a heartbeat to %s in the last seconds", host, conn)
 }

@@ -31,28 +31,28 @@ type inspecting struct {
 	// sheet is the file of a contact sheet of rows x columns images; empty means no sheet.
 	sheet         string
 	rows, columns int
-	// called holds the names of fields in the source.
+	// called holds the names of columns by field.
 	called map[string]string
 }
 
 // addReading adds the flags that describe the lines.
 func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.IntVar(&i.limits.LineBytes, "limit-line", source.DefaultLineBytes, "longest line, in bytes")
-	f.Int64Var(&i.limits.TotalBytes, "limit-text", source.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
-	f.IntVar(&i.limits.Ratio, "limit-ratio", source.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
-	f.StringVar((*string)(&i.Level), "level", string(text.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
+	f.Int64Var(&i.limits.TotalBytes, "limit-text", source.DefaultTotalBytes, "maximum decompressed size of the source, in bytes")
+	f.IntVar(&i.limits.Ratio, "limit-ratio", source.DefaultRatio, "maximum decompressed size of a compressed file as a multiple of its size, after 16 MiB")
+	f.StringVar((*string)(&i.Level), "level", string(text.WordLevel), "level of reading: word or byte for texts, or image; at the byte level, words mean bytes")
 	f.IntVar(&i.Image.Width, "width", images.Default.Width, "width of images, in pixels")
 	f.IntVar(&i.Image.Height, "height", images.Default.Height, "height of images, in pixels")
 	f.IntVar(&i.Image.Channels, "channels", images.Default.Channels, "channels of images: 1 (grey) or 3 (red, green and blue)")
-	f.IntVar(&i.Image.Classes, "classes", images.Default.Classes, "classes of images: labels are 0 to one less")
+	f.IntVar(&i.Image.Classes, "classes", images.Default.Classes, "number of classes of images; labels are 0 to classes - 1")
 	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
-	f.StringSliceVar(&i.tags, "tags", nil, "tags that images have in place of a label, with commas between")
+	f.StringSliceVar(&i.tags, "tags", nil, "tags of images, instead of a label, separated by commas")
 	i.addTable(f)
 	f.StringVar((*string)(&i.Unit), "unit", "", "part of a text file that is an example: "+strings.Join(forms.Unit("").Choices(), ", ")+" (default line)")
-	f.StringVar(&i.Split, "split", "", "split that is trained on, of data that have splits (default train)")
-	f.StringVar(&i.TestSplit, "test-split", "", "split that is the test part, in place of --test")
-	f.StringVar(&i.ValidationSplit, "validation-split", "", "split that is the validation part, in place of --validation")
-	f.BoolVar(&i.SkipFaults, "skip-faults", false, "leave out records that are at fault, and count them")
+	f.StringVar(&i.Split, "split", "", "split to train on, if the data have splits (default train)")
+	f.StringVar(&i.TestSplit, "test-split", "", "split that is the test part, instead of --test")
+	f.StringVar(&i.ValidationSplit, "validation-split", "", "split that is the validation part, instead of --validation")
+	f.BoolVar(&i.SkipFaults, "skip-faults", false, "skip and count faulty records")
 }
 
 // addTable adds the flags for the form of a table.
@@ -64,7 +64,7 @@ func (i *inspecting) addTable(f *pflag.FlagSet) {
 // readColumns sets the names of the columns.
 func (i *inspecting) readColumns() error {
 	if i.Level.Scheme().Subwords {
-		return fmt.Errorf("--level %s needs a tokenizer; expected another level, or an experiment file, which names one (data.tokenizer)", i.Level)
+		return fmt.Errorf("--level %s needs a tokenizer; expected another level, or an experiment file with data.tokenizer", i.Level)
 	}
 	fields := map[string]*string{
 		"user": &i.Columns.User, "text": &i.Columns.Text, "target": &i.Columns.Target,
@@ -83,13 +83,13 @@ func (i *inspecting) readColumns() error {
 // add adds the flags of data inspect that describe a source.
 func (i *inspecting) add(f *pflag.FlagSet) {
 	i.addReading(f)
-	f.BoolVar(&i.iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
+	f.BoolVar(&i.iid, "iid", false, "also shuffle and refill, like partition: iid without canaries; holds the source in memory")
 	f.Uint64Var(&i.Seed, "seed", 1, "seed of the parts, and of the sheet")
 	f.IntVar(&i.Sequence, "sequence", 0, "length at which sentences are cut (default 20 words or 100 bytes)")
-	f.IntVar(&i.VocabularySize, "vocabulary", 10000, "words of the vocabulary; at the other levels it is fixed")
+	f.IntVar(&i.VocabularySize, "vocabulary", 10000, "size of the vocabulary in words; fixed at the other levels")
 	f.Float64Var(&i.TestFraction, "test", 0.1, "share of the examples in the test part")
-	f.Float64Var(&i.ValidationFraction, "validation", 0, "share of the others in the validation part")
-	f.IntVar(&i.Words, "words", 2000, "words of a balanced user; 0, the default of images, leaves users as they are")
+	f.Float64Var(&i.ValidationFraction, "validation", 0, "share of the other examples in the validation part")
+	f.IntVar(&i.Words, "words", 2000, "words of a balanced user; 0, the default of images, does not balance users")
 	f.Float64Var(&i.HeldOutUsers, "held-out-users", 0, "share of the balanced users that never train")
 	f.StringVar(&i.sheet, "sheet", "", "draw some of the images, side by side, to this PNG file")
 	f.IntVar(&i.rows, "rows", 6, "rows of the sheet")
@@ -115,7 +115,7 @@ func (i *inspecting) complete(f *pflag.FlagSet) error {
 		return errors.Join(i.checkTags(), i.checkSheet())
 	}
 	i.Image = images.Shape{}
-	return refuseFlags(f, []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns", "tags"}, "--%s is for images; add --level image")
+	return refuseFlags(f, []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns", "tags"}, "--%s applies to images; add --level image")
 }
 
 // completeParts sets the fractions of parts that are splits to 0.
@@ -155,7 +155,7 @@ const maxSheet = 10000
 
 func (i *inspecting) checkSheet() error {
 	if i.sheet != "" && (i.rows < 1 || i.columns < 1 || i.rows > maxSheet/i.columns) {
-		return fmt.Errorf("a sheet of --rows %d and --columns %d; expected at least 1 of both, and at most %d images", i.rows, i.columns, maxSheet)
+		return fmt.Errorf("a sheet of --rows %d and --columns %d; expected at least 1 each, and at most %d images", i.rows, i.columns, maxSheet)
 	}
 	return nil
 }

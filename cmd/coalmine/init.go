@@ -31,12 +31,12 @@ With --data SOURCE, init finds the columns of texts and users, counts users and 
 chooses sizes, canaries (expected in less than 1%% of the training data) and as many epochs
 as fit into --time by the forecast of plan. No choice depends on memorization. %s
 
-With --trainer, init runs the programs on made-up data, at most for a minute, to choose the
+With --trainer, init runs the programs on synthetic data, for at most a minute, to choose the
 share of the data that fits.
 
 Without --data the experiment uses texts that the binary contains. On a terminal, init
-without flags asks. Beside FILE it writes %s, by which editors
-complete and check the file.`
+without flags asks questions. Next to FILE it writes %s, with which
+editors complete and check the file.`
 
 // initFlags holds the flags of the command.
 type initFlags struct {
@@ -78,7 +78,7 @@ func (f *initFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.trainer, "trainer", "", "torch: also write programs that train and score a PyTorch module, trainer/model.py")
 	s.BoolVar(&f.private, "private", false, "compare the training with a differentially private one")
 	s.DurationVar(&f.time, "time", 2*time.Minute, "time of a run on this machine")
-	s.StringVar(&f.name, "name", "", "name of the experiment (default that of FILE or of the data)")
+	s.StringVar(&f.name, "name", "", "name of the experiment (default: from FILE or the data)")
 	s.Uint64Var(&f.seed, "seed", 1, "seed of the experiment")
 	s.BoolVar(&f.force, "force", false, "replace existing files")
 	s.BoolVar(&f.onlyShow, "dry-run", false, "print the experiment file and write nothing, as FILE - does")
@@ -130,7 +130,7 @@ func (g *global) initialize(ctx context.Context, f *initFlags, file string) erro
 
 func (f *initFlags) check(file string) error {
 	if ext := filepath.Ext(file); file != "-" && ext != ".yaml" && ext != ".yml" {
-		return fmt.Errorf("FILE %q: expected a name that ends in .yaml; data are named by --data", file)
+		return fmt.Errorf("FILE %q: expected a name that ends in .yaml (--data names data)", file)
 	}
 	if f.algorithm != "sgd" && f.algorithm != "fedavg" {
 		return fmt.Errorf("--algorithm %q: expected sgd or fedavg", f.algorithm)
@@ -199,7 +199,7 @@ func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error 
 // oneTextFile explains how a text file becomes a source.
 func oneTextFile(data string) error {
 	if info, err := os.Stat(data); filepath.Ext(data) == ".txt" && err == nil && info.Mode().IsRegular() {
-		return &source.Error{File: data, Err: fmt.Errorf("is one text file; expected a directory with a file, or a folder of files, for each user: mkdir texts, move it there, and --data texts")}
+		return &source.Error{File: data, Err: fmt.Errorf("is one text file; expected a directory with a file, or a folder of files, for each user: mkdir texts, move the file there, and use --data texts")}
 	}
 	return nil
 }
@@ -294,7 +294,7 @@ func (g *global) prepareProposed(ctx context.Context, text []byte, folder string
 func (o *outputs) write() error {
 	err := o.writeFiles()
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return fmt.Errorf("%w; name a FILE in a folder that can be written: coalmine init FOLDER/experiment.yaml", err)
+		return fmt.Errorf("%w; name a FILE in a writable folder: coalmine init FOLDER/experiment.yaml", err)
 	}
 	return err
 }

@@ -46,10 +46,10 @@ func (a *answers) ask(question, usual string) string {
 // answer.
 func (f *initFlags) ask() {
 	for _, q := range []struct{ flag, question, usual string }{
-		{"data", "texts: a file or a directory; Enter takes speeches that come with the program", exampleData},
+		{"data", "texts: a file or a directory; Enter selects the included speeches", exampleData},
 		{"algorithm", "training: sgd (central) or fedavg (federated)", "sgd"},
 		{"private", "compare with differential privacy", "no"},
-		{"time", "time that a run may take", "2m"},
+		{"time", "maximum time of a run", "2m"},
 	} {
 		value := map[string]string{"no": "false", "n": "false", "yes": "true", "y": "true"}
 		for {

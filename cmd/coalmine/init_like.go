@@ -17,7 +17,7 @@ import (
 
 // copyExample makes an experiment file from an example.
 func (g *global) copyExample(ctx context.Context, f *initFlags, out *outputs) error {
-	if err := refuseFlags(f.set, []string{"data", "form", "column", "algorithm", "private", "time", "trainer"}, "--%s and --like: expected one of them; an example has its data and its training"); err != nil {
+	if err := refuseFlags(f.set, []string{"data", "form", "column", "algorithm", "private", "time", "trainer"}, "--%s and --like: expected one of them, because an example determines its data and training"); err != nil {
 		return err
 	}
 	name, err := examples.Find(f.like)

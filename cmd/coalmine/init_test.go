@@ -207,12 +207,12 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 	}
 	file := at("first.yaml")
 	for words, args := range map[string][]string{
-		"there is no such file or directory":          {"--data", at("absent.csv")},
+		"no such file or directory":                   {"--data", at("absent.csv")},
 		"empty.csv: the file is empty":                {"--data", at("empty.csv")},
 		"empty.jsonl: the file is empty":              {"--data", at("empty.jsonl")},
 		"header.csv: holds no records; expected rows": {"--data", at("header.csv")},
-		`two.csv: no column has more than 2 words a text: "author" has 1 in 2 texts, "msg" has 1.5 in 2 texts; name the column`: {"--data", at("two.csv")},
-		`"msg" is not valid UTF-8 from its byte 2; convert the file to UTF-8; if it is in Windows-1252 or Latin-1, by: iconv`:   {"--data", at("latin.csv")},
+		`two.csv: no column has more than 2 words per text on average: "author" has 1 in 2 texts, "msg" has 1.5 in 2 texts; name the column`: {"--data", at("two.csv")},
+		`"msg" is not valid UTF-8 from its byte 2; convert the file to UTF-8; if it is in Windows-1252 or Latin-1, by: iconv`:                {"--data", at("latin.csv")},
 		`there is no column "tekst"; expected one of`: {"--data", at("numbers.csv"), "--column", "text=tekst"},
 		"images.jsonl: no column has more than":       {"--data", at("images.jsonl")},
 		"different words; expected at least 11":       {"--data", at("tiny.csv")},
@@ -220,14 +220,14 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 		"convert it to UTF-8":                         {"--data", at("wide.csv")},
 		"the first line is not JSON":                  {"--data", at("broken.jsonl")},
 		"one canary would be":                         {"--data", at("few.csv")},
-		"all texts are of one user":                   {"--data", at("one.csv"), "--algorithm", "fedavg"},
+		"all texts belong to one user":                {"--data", at("one.csv"), "--algorithm", "fedavg"},
 		"write its elements one a line":               {"--data", at("array.json")},
 		`--algorithm "adam": expected sgd or fedavg`:  {"--algorithm", "adam"},
 		"--time -1s: expected a time above 0":         {"--time", "-1s"},
 	} {
 		refuses(t, words, append([]string{"init", file}, args...)...)
 	}
-	refuses(t, "is there already; --force replaces it", "init", at("taken.yaml"))
+	refuses(t, "already exists; --force replaces it", "init", at("taken.yaml"))
 	refuses(t, "expected a name that ends in .yaml", "init", at("tiny.csv"))
 	if contentOf(t, at("taken.yaml")) != "mine" {
 		t.Error("a file is replaced without --force")
@@ -268,7 +268,7 @@ func TestInitAsksForWhatNobodyHasSaid(t *testing.T) {
 	}
 }
 
-// A copy of an example is the example: where it is written, and from where it runs, changes nothing.
+// A copied example has the keys of the example, whatever its directory and the working directory.
 func TestInitCopiesExamplesThatRunFromAnyFolder(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -371,7 +371,7 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 		t.Errorf("the programs have %d lines, or the module was replaced", lines)
 	}
 	must.Do(t, os.Remove(file))
-	refuses(t, ".py is there already; --force replaces it", "init", file, "--data", data, "--trainer", "torch")
+	refuses(t, ".py already exists; --force replaces it", "init", file, "--data", data, "--trainer", "torch")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("an experiment file was written beside programs of somebody else")
 	}

@@ -34,7 +34,7 @@ func (f *initFlags) checkTrainer() error {
 	case f.trainer != "torch":
 		return fmt.Errorf("--trainer %q: expected torch; for other programs see docs/contracts", f.trainer)
 	case f.private && f.algorithm != "fedavg":
-		return errors.New("--private and --trainer: expected --algorithm fedavg, too, since the program itself does the steps of a central training")
+		return errors.New("--private and --trainer: expected also --algorithm fedavg, because the program itself takes the steps of a central training")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (g *global) addTrainer(ctx context.Context, p *starter.Proposal, f *initFla
 		o.beside[filepath.Join(folder, name)] = text
 	}
 	at := filepath.ToSlash(folder)
-	o.notes = append(o.notes, fmt.Sprintf("the module is %s; check the programs around it by", path.Join(at, python.ModelFile)))
+	o.notes = append(o.notes, fmt.Sprintf("the module is %s; to check the programs around it:", path.Join(at, python.ModelFile)))
 	for _, contract := range []string{
 		fmt.Sprintf("score --command \"python3 %s/scorer.py\"", at), fmt.Sprintf("train --command \"python3 trainer.py\" --code %s", at),
 		fmt.Sprintf("client --command \"python3 %s/client.py\"", at),
@@ -109,7 +109,7 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 	}
 	speed := g.programs(ctx, sub, true)
 	if speed(0) == nil {
-		g.note("the experiment trains on at most about %d texts (data.share), because the speed of the programs is unknown; the same command with --force measures it again, once python3 has torch, %s works, and the machine is idle", unmeasuredTexts, python.ModelFile)
+		g.note("the experiment trains on at most about %d texts (data.share), because the speed of the programs is unknown; repeat the command with --force to measure it, once python3 has torch, %s works, and the machine is idle", unmeasuredTexts, python.ModelFile)
 		return p.With(ctx, programEpochs, p.PercentOf(unmeasuredTexts))
 	}
 	seconds := func(percent int) (*starter.Proposal, float64, error) {

@@ -178,7 +178,7 @@ func TestANameThatFitsSeveralRunsIsSaidToMeanTheNewest(t *testing.T) {
 	}
 	var found results.Results
 	decodeJSON(t, out, &found)
-	if want := fmt.Sprintf("%q fits 2 runs; this is the newest, %s\n", "json", newest.Run); found.Run != newest.Run || messages != want {
+	if want := fmt.Sprintf("%q fits 2 runs; using the newest, %s\n", "json", newest.Run); found.Run != newest.Run || messages != want {
 		t.Errorf("results of %s, and %q; want those of %s, and %q", found.Run, messages, newest.Run, want)
 	}
 }

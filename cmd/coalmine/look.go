@@ -27,9 +27,9 @@ import (
 )
 
 const statusHelp = `List runs, the newest first, or show one in detail: its cells, waiting and failed tasks,
-and the workers. RUN is the id of a run; the beginning of ids, of which the newest counts;
-or latest, the default of commands with [RUN]. "coalmine watch" follows a run,
-"coalmine show" prints its experiment.`
+and the workers. RUN is the id of a run; a prefix of ids, which selects the newest; or
+latest, the default of commands with [RUN]. "coalmine watch" follows a run, "coalmine
+show" prints its experiment.`
 
 func newStatusCommand(g *global) *cobra.Command {
 	return &cobra.Command{
@@ -205,7 +205,7 @@ func writeStatus(w io.Writer, s *status.Run) {
 		fmt.Fprintf(w, "failed: %s (cells %s, %s): %s\n  node %s\n", readable.Text(f.Label), strings.Join(f.Cells, ", "), readable.Count(f.Attempts, "attempt"), readable.Lines(f.Error), f.Key.Short())
 	}
 	for _, r := range s.Workers {
-		fmt.Fprintf(w, "worker %s: %d of %d slots at work", readable.Text(r.ID), r.Running, r.Slots)
+		fmt.Fprintf(w, "worker %s: %d of %d slots busy", readable.Text(r.ID), r.Running, r.Slots)
 		if r.MemoryBytes > 0 {
 			fmt.Fprintf(w, ", %s of memory", bytesText(float64(r.MemoryBytes)))
 		}
@@ -244,7 +244,7 @@ func deviceText(d queue.Device) string {
 // storageAge returns the age of a status read from storage.
 func storageAge(s *status.Run) string {
 	if s.LastProgress.IsZero() {
-		return "read from storage, which has nothing of it yet"
+		return "read from storage, which has no outputs yet"
 	}
 	age := max(0, time.Since(s.LastProgress)).Round(time.Second)
 	return fmt.Sprintf("read from storage, as of %s: %v ago", s.LastProgress.Local().Format(time.DateTime), age)
@@ -292,9 +292,9 @@ func newWatchCommand(g *global) *cobra.Command {
 }
 
 const logsHelp = `Print the newest 200 events of a run (default the latest), in order, and the logs of
-failed attempts of at most 100 nodes since their last retry. With NODE, a name that
-"coalmine status RUN" prints or the beginning of a key, print only the logs of that node,
-including those before a retry and the last output of a successful training.`
+failed attempts of at most 100 nodes since their last retry. With NODE, a name printed by
+"coalmine status RUN" or a prefix of a key, print only the logs of that node, including
+logs before a retry and the last output of a successful training.`
 
 func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{
@@ -335,7 +335,7 @@ func lookUpLogs(ctx context.Context, api control.API, args []string) (runLogs, e
 func (g *global) writeLogs(logs runLogs) {
 	if h := logs.History; h != nil {
 		if h.Dropped > 0 {
-			g.printf("(%d older events are forgotten)\n", h.Dropped)
+			g.printf("(%d older events are not kept)\n", h.Dropped)
 		}
 		for _, e := range h.Events {
 			g.printf("%s  %s\n", e.Time.Local().Format(time.DateTime), readable.Lines(e.Text))
@@ -347,9 +347,9 @@ func (g *global) writeLogs(logs runLogs) {
 	switch {
 	case len(logs.Logs) > 0:
 	case logs.History == nil:
-		g.note("no attempt of this run at such a node has failed")
+		g.note("no attempt at this node has failed in this run")
 	default:
-		g.note("no attempt has failed since the last retry; for logs of before: coalmine logs RUN NODE")
+		g.note("no attempt has failed since the last retry; for older logs: coalmine logs RUN NODE")
 	}
 }
 
@@ -361,8 +361,8 @@ func newResultsCommand(g *global) *cobra.Command {
 		Use:   "results [RUN]",
 		Short: "Print the results of a run",
 		Long: `Print the results of a run, complete or not. The first columns of the table are those of
-Table 1 of Thakkar et al. 2020; other columns appear if a cell has them. A cell that still
-trains shows its last measurement with the round.
+Table 1 of Thakkar et al. 2020; other columns appear if a cell has them. A cell in training
+shows its last measurement with the round.
 
 coalmine explain results explains all columns, coalmine explain 'RS memorized' one of them.
 
@@ -382,7 +382,7 @@ svg, pdf and png draw figures for a paper, at the width of one or two columns. F
 of all cells come first, then those of each cell. -o figures.pdf writes one PDF with
 a page for each: \includegraphics[page=2]{figures.pdf}.
 
-latex is a booktabs table. With replicates it has means ± standard deviations alone;
+latex is a booktabs table. With replicates it has only means ± standard deviations;
 --columns chooses columns that fit the page.
 
 On a terminal a table fits the width (COLUMNS, or the terminal's own): columns without room
@@ -399,7 +399,7 @@ Formats:
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "rows of table, csv and parquet (also: --table): cells; canaries with the results of all audits; attacks on updates; attacked-users, of attacks that list them; membership, its attacks; means and differences of replicates; numbers, each of the JSON with its place; or rounds")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "rows of table, csv and parquet (also: --table): cells; canaries with the results of all audits; attacks on updates; attacked-users, if attacks list them; membership attacks; means or differences of replicates; numbers of the JSON with their paths; or rounds")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "table" {
 			name = "rows"
@@ -407,10 +407,10 @@ Formats:
 		return pflag.NormalizedName(name)
 	})
 	c.Flags().BoolVar(&notes, "notes", false, "show all notes below a table on a terminal")
-	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of svg, pdf, png, mlflow and tensorboard the folder; standard output if none is given")
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write, or folder of svg, pdf, png, mlflow and tensorboard; default standard output")
 	c.Flags().StringVar(&width, "width", string(chart.OneColumn), "width of svg, pdf and png in a paper: one-column (85 mm) or two-columns (178 mm)")
 	c.Flags().StringSliceVar(&columns, "columns", nil, "columns of table, latex and html, by their headers, separated by commas: 'RS memorized,accuracy %'")
-	c.Flags().StringVar(&figure, "figure", "", "of svg, pdf and png: only figures whose file names contain this")
+	c.Flags().StringVar(&figure, "figure", "", "svg, pdf and png: only figures with this text in their file names")
 	return c
 }
 
@@ -419,18 +419,18 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 	ctx := c.Context()
 	if f, ok := trackers.Named(format); ok {
 		if rows != string(results.Cells) {
-			return fmt.Errorf("--rows %s: format %s has cells and rounds in one; leave out --rows", rows, format)
+			return fmt.Errorf("--rows %s: format %s contains cells and rounds; remove --rows", rows, format)
 		}
 		return g.track(ctx, run, f, output)
 	}
 	if slices.Contains(chart.Formats, format) {
 		if rows != string(results.Cells) {
-			return fmt.Errorf("--rows %s: format %s has figures; leave out --rows", rows, format)
+			return fmt.Errorf("--rows %s: format %s draws figures; remove --rows", rows, format)
 		}
 		return g.drawFigures(ctx, run, flags, output)
 	}
 	if g.json && c.Flags().Changed("format") && format != "json" {
-		return fmt.Errorf("--format %s with --json: expected one of them; a report in JSON is --json, and --format json the same", format)
+		return fmt.Errorf("--format %s with --json: expected one of them (--json is the same as --format json)", format)
 	}
 	if g.json {
 		format = "json"
@@ -509,7 +509,7 @@ func formatsHelp() string {
 	for _, f := range results.Formats() {
 		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
 	}
-	lines = append(lines, fmt.Sprintf("  %-11s %s", strings.Join(chart.Formats, ", "), "the figures of html: a file each in the folder -o, or one file"))
+	lines = append(lines, fmt.Sprintf("  %-11s %s", strings.Join(chart.Formats, ", "), "the figures of html: separate files in the folder -o, or one file"))
 	for _, f := range trackers.Formats() {
 		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
 	}

@@ -149,13 +149,13 @@ runs it in one process and prints a table of results; after an interruption the 
 command continues. For a cluster, start "coalmine serve" and any number of
 "coalmine worker" on one Redis and one store, then "coalmine submit FILE".
 
-A command acts on the home .coalmine, on another home (--home), on a cluster
-(--redis, --store) or on a server (--server). A flag overrides the variables
-COALMINE_SERVER, COALMINE_REDIS_URL and COALMINE_STORE_URL. Flags that name two
-places are an error, as are variables if no flag names a place.
+A command uses the home .coalmine, another home (--home), a cluster (--redis,
+--store) or a server (--server). A flag overrides the variables COALMINE_SERVER,
+COALMINE_REDIS_URL and COALMINE_STORE_URL. Flags that name two places are an
+error, as are variables if no flag names a place.
 
-Exit status: 0 done; 1 some cell failed or was cancelled; 2 usage, or a bad experiment file;
-3 interrupted, the same command goes on; 4 a gate (audit.fail_if) failed.`
+Exit status: 0 done; 1 a cell failed or was cancelled; 2 usage, or an invalid experiment
+file; 3 interrupted, the same command goes on; 4 a gate (audit.fail_if) failed.`
 
 // addMan adds the command that writes man pages, in builds that include it: see man.go.
 var addMan = func(*cobra.Command) {}

@@ -25,7 +25,7 @@ type memoryFlag struct {
 
 // works adds the flags of a command whose process executes tasks.
 func (g *global) works(f *pflag.FlagSet) {
-	f.TextVar(&g.memory, "memory", &memoryFlag{}, "memory of this process, such as 2GiB: beyond it tasks are handed back; none is no limit, auto nine tenths of the container's limit, or where there is none of the machine's memory times slots / cores")
+	f.TextVar(&g.memory, "memory", &memoryFlag{}, "memory limit of this process, such as 2GiB; above it tasks are handed back; none means no limit, auto nine tenths of the container's limit, or without one, of the machine's memory times slots / cores")
 	mayWrite(f, &g.writable)
 	f.StringSliceVar(&g.readable, "commands-may-read-env", nil, "environment variable that commands of experiments get if training.environment names it, such as HF_TOKEN; * allows any; repeatable (a home without --redis allows any)")
 }
@@ -149,7 +149,7 @@ func (d *directoriesFlag) Set(value string) error {
 		return err
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s is no directory: expected one that there is", path)
+		return fmt.Errorf("%s is not a directory; expected an existing one", path)
 	}
 	*d = append(*d, path)
 	return nil
@@ -158,5 +158,5 @@ func (d *directoriesFlag) Set(value string) error {
 // mayWrite adds the flag to processes that run commands of experiments. Their operator, not the
 // author of the experiment, chooses the writable directories.
 func mayWrite(f *pflag.FlagSet, directories *directoriesFlag) {
-	f.Var(directories, "commands-may-write", "additional directory that commands of experiments may write to, such as ~/.cache/huggingface; / is anywhere; repeatable (Linux: all others are read-only if the system allows it)")
+	f.Var(directories, "commands-may-write", "additional directory that commands of experiments may write to, such as ~/.cache/huggingface; / means anywhere; repeatable (Linux: others are read-only if the system supports it)")
 }

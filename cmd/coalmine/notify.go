@@ -30,7 +30,7 @@ const notifyVariable = "COALMINE_NOTIFY_URL"
 
 func (n *notifier) flag(f *pflag.FlagSet) {
 	n.pause = time.Second
-	f.StringVar(&n.address, "notify", os.Getenv(notifyVariable), "http or https URL that the outcome is POSTed to as JSON when the run has ended ("+notifyVariable+")")
+	f.StringVar(&n.address, "notify", os.Getenv(notifyVariable), "http or https URL to which the outcome is POSTed as JSON at the end of the run ("+notifyVariable+")")
 	f.Lookup("notify").DefValue = "" // --help shows no secrets
 }
 
@@ -121,7 +121,7 @@ func (n *notifier) post(ctx context.Context, body []byte) (again bool, err error
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.address, bytes.NewReader(body))
 	if err != nil {
-		return false, errors.New("the URL cannot be used")
+		return false, errors.New("the URL is invalid")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "coalmine/"+version())

@@ -36,7 +36,7 @@ func (g *global) where() string {
 // homeExists returns an error if there is no home at the place.
 func (p place) homeExists() error {
 	if _, err := os.Stat(p.home); err != nil {
-		return fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", p.home, err)
+		return fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place with --home, --store or --server", p.home, err)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func choosePlace(flags map[string]string, getenv func(string) string) (place, er
 		}
 		return p, nil
 	}
-	p, err = readPlace(fromEnvironment, "unset one of them, or name the place by --server, by --redis and --store, or by --home")
+	p, err = readPlace(fromEnvironment, "unset one of them, or name the place with --server, with --redis and --store, or with --home")
 	if err == nil && p == (place{}) {
 		p.home = defaultHome
 	}
@@ -169,7 +169,7 @@ func (f *placeFlags) add(set *pflag.FlagSet) {
 	set.String("home", defaultHome, "directory of embedded runs")
 	set.String("redis", "", "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
 	set.String("store", "", "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
-	set.String("server", "", "address of a running coalmine serve, in place of --store (COALMINE_SERVER)")
+	set.String("server", "", "address of a running coalmine serve, instead of --store (COALMINE_SERVER)")
 	set.StringVar(&f.tokenFile, "token-file", "", "file with the token for --server (COALMINE_TOKEN holds the token itself)")
 }
 
@@ -212,7 +212,7 @@ func shellQuoted(text string) string {
 func (f *placeFlags) place() (place, error) {
 	p, err := choosePlace(f.given(), os.Getenv)
 	if err == nil && f.tokenFile != "" && p.server == "" {
-		return place{}, fmt.Errorf("--token-file holds the token of a server, but this command acts on %s: expected --server too", p)
+		return place{}, fmt.Errorf("--token-file is for a server, but %s is given: expected also --server", p)
 	}
 	return p, err
 }

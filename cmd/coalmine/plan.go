@@ -43,16 +43,16 @@ privacy cost of trainings with clipped updates, and estimates of arithmetic, tra
 bytes and time on this machine. An iid cell fills its population when it runs, so its
 epsilon may differ slightly.
 
---nodes lists the tasks of each cell that run, by kind, with the reason. A task that cells
-share counts for each of them and runs once. --json lists all kinds of tasks of every cell.
+--nodes lists the tasks of each cell to run, by kind, with the reason. A task shared by cells
+counts for each of them and runs once. --json lists all kinds of tasks of every cell.
 
 The time follows from the coordinator's own scheduling against a simulated clock: a
-training goes step by step, with any number of cores. --cores estimates clusters
-of that many cores, each as fast as this machine's. %d MB a second go between
-each core and the store; the preparation of data counts too. A program that trains or
-scores (model.kind: external, training.engine: pytorch) is run as a worker would run it,
-for some seconds on made-up data of the experiment's sizes; --programs=false runs none,
-and the time is then unknown.`,
+training proceeds step by step, with any number of cores. --cores estimates clusters of
+other sizes, with cores as fast as this machine's. It assumes %d MB per second between
+each core and the store, and includes the preparation of data. A program that trains or
+scores (model.kind: external, training.engine: pytorch) runs as in a worker, for some
+seconds on synthetic data of the experiment's sizes; with --programs=false it does not
+run, and the time is unknown.`,
 		Example: "  coalmine plan examples/quickstart.yaml\n  coalmine plan experiment.yaml --set training.rounds=2000\n  coalmine plan experiment.yaml --cores 64,256,1000",
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, err := flags.prepare(c.Context(), g, args[0])
@@ -60,7 +60,7 @@ and the time is then unknown.`,
 				return err
 			}
 			if i := slices.IndexFunc(cores, func(n int) bool { return n < 1 || n > maxCores }); i >= 0 {
-				return fmt.Errorf("--cores: %d cores; expected from 1 to %d", cores[i], maxCores)
+				return fmt.Errorf("--cores: %d cores; expected 1 to %d", cores[i], maxCores)
 			}
 			return g.plan(c.Context(), sub, cores, programs, nodes)
 		},
@@ -68,7 +68,7 @@ and the time is then unknown.`,
 	c.Long = fmt.Sprintf(c.Long, int(forecast.StoreBytes/1e6))
 	c.Flags().IntSliceVar(&cores, "cores", nil, "also predict the time on clusters of these numbers of cores, such as 64,256,1000")
 	c.Flags().BoolVar(&programs, "programs", true, "measure the programs of the experiment on synthetic data; without it their time is unknown")
-	c.Flags().BoolVar(&nodes, "nodes", false, "list the tasks of each cell that run")
+	c.Flags().BoolVar(&nodes, "nodes", false, "list the tasks of each cell to run")
 	flags.add(c.Flags(), false)
 	return c
 }
@@ -86,7 +86,7 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 		return err
 	}
 	if where.server != "" {
-		g.note("%s does not show its store: the plan counts nothing as cached; --store names a store", where)
+		g.note("%s does not give access to its store, so the plan counts nothing as cached; --store names a store", where)
 	}
 	archive, done, err := g.planArchive(ctx, where)
 	if err != nil {
@@ -296,7 +296,7 @@ func apart(chains []*forecast.Chain) []string {
 		}
 	}
 	for i, why := range lines {
-		lines[i] = fmt.Sprintf("%s, %d of %d further models that data or audits need", why, number[why], len(chains))
+		lines[i] = fmt.Sprintf("%s, %d of %d further models for data or audits", why, number[why], len(chains))
 	}
 	return lines
 }
@@ -363,7 +363,7 @@ func (g *global) writePlan(p *plannedRun, tasks string, nodes bool) {
 	cost := p.cost
 	g.printf("\n%s; %s; about %s through the store\n", tasks, arithmetic(cost), bytesText(cost.Bytes))
 	if cost.Recorded > 0 {
-		g.printf("about %s of recorded updates stay in the store; until they are gathered, for each such training up to %s more\n",
+		g.printf("about %s of recorded updates stay in the store; until they are gathered, each such training needs up to %s more\n",
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
 	g.writeTime(&p.ThisMachine)
@@ -375,7 +375,7 @@ func (g *global) writePlan(p *plannedRun, tasks string, nodes bool) {
 // writeTime prints the time of a plan on this machine.
 func (g *global) writeTime(here *thisMachine) {
 	if here.Seconds == nil {
-		g.printf("how long it takes on this machine is unknown: a program was not measured that is needed by %s\n", readable.Count(here.UnknownTasks, "task"))
+		g.printf("the time on this machine is unknown: %s run a program that was not measured\n", readable.Count(here.UnknownTasks, "task"))
 		return
 	}
 	gpus := ""
@@ -482,7 +482,7 @@ func (g *global) writeGroups(groups []forecast.Group) {
 			g.printf("      %-24s %d to run: %s\n", group.Kind, group.ToRun, strings.Join(group.Why, "; "))
 		}
 	}
-	g.printf("      other tasks: %d cached, %d not needed any more\n", cached, unneeded)
+	g.printf("      other tasks: %d cached, %d no longer needed\n", cached, unneeded)
 }
 
 // arithmetic returns a text such as "3.5 TFLOP to train and 81 GFLOP to measure"; it excludes the

@@ -24,10 +24,10 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 		"      5 other tasks to run: no cached result\n": {
 			{Kind: "audits/summary", ToRun: 1, Why: missing}, {Kind: "evaluation/part", ToRun: 4, Why: missing},
 		},
-		"      audits/summary           1 to run: no cached result\n      other tasks: 4 cached, 2 not needed any more\n": {
+		"      audits/summary           1 to run: no cached result\n      other tasks: 4 cached, 2 no longer needed\n": {
 			{Kind: "audits/summary", ToRun: 1, Cached: 1, Why: missing}, {Kind: "evaluation/part", Cached: 3, Unneeded: 2},
 		},
-		"      datasets/encode          1 to run: evicted: vocabulary\n      reports/cell             1 to run: no cached result\n      other tasks: 0 cached, 0 not needed any more\n": {
+		"      datasets/encode          1 to run: evicted: vocabulary\n      reports/cell             1 to run: no cached result\n      other tasks: 0 cached, 0 no longer needed\n": {
 			{Kind: "datasets/encode", ToRun: 1, Why: []string{"evicted: vocabulary"}}, {Kind: "reports/cell", ToRun: 1, Why: missing},
 		},
 	} {
@@ -140,7 +140,7 @@ audit: {utility: true}
 	if _, out, _ := plan("--nodes"); !strings.Contains(out, "\n      training: train ") {
 		t.Errorf("with --nodes the plan lists no tasks: %s", out)
 	}
-	if code, _, messages := plan("--cores", "0"); code == exitDone || !strings.Contains(messages, "--cores: 0 cores; expected from 1 to 100000") {
+	if code, _, messages := plan("--cores", "0"); code == exitDone || !strings.Contains(messages, "--cores: 0 cores; expected 1 to 100000") {
 		t.Errorf("exit status %d: %s", code, messages)
 	}
 }

@@ -19,15 +19,15 @@ import (
 	"coalmine/workflows/forecast"
 )
 
-const powerHelp = `Show how probably each audit of an experiment finds a leak, before anything runs.
+const powerHelp = `Show the probability that each audit of an experiment finds a leak, before it runs.
 
 A statement of an audit, such as "the AUC is certainly above 0.5", has a model of the leak
 that it looks for: canaries that are memorized with a probability, a true epsilon, an AUC.
-docs/method/power.md states each model. Power is the probability of a find if the leak is
-there; a limit of audit.fail_if makes a statement of its own. The table has a line for
-each number that power depends on: the power with a quarter, a half, twice and four times
-as many, the least number found at which it is 80%, and the time of such a run on this
-machine. With several seeds a find is that of one of them.
+docs/method/power.md states each model. Power is the probability of a finding if the leak
+exists; each limit of audit.fail_if is a separate statement. The table has a line for each
+number that power depends on: the power with a quarter, a half, twice and four times that
+number, the smallest number found with a power of 80%, and the time of such a run on this
+machine. With several seeds, one of them suffices for a finding.
 
 --effect sets the size of a leak by the name of its statement: --effect one_run=4.
 --time=false leaves out the time. json and csv have a row for each point.`
@@ -46,7 +46,7 @@ func newPowerCommand(g *global) *cobra.Command {
 	var f powerFlags
 	c := &cobra.Command{
 		Use:     "power FILE",
-		Short:   "Show how probably the audits of an experiment find a leak",
+		Short:   "Show the probability that the audits of an experiment find a leak",
 		Long:    powerHelp,
 		Example: "  coalmine power examples/membership.yaml\n  coalmine power experiment.yaml --effect \"membership auc=0.55\" --effect one_run=4\n  coalmine power experiment.yaml --format csv > power.csv",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -66,7 +66,7 @@ func newPowerCommand(g *global) *cobra.Command {
 	c.Flags().StringArrayVar(&f.effects, "effect", nil, "size of a leak, by the name of the statement: --effect one_run=4 (repeatable)")
 	c.Flags().StringVar(&f.format, "format", powerFormats[0], strings.Join(powerFormats, ", "))
 	c.Flags().BoolVar(&f.time, "time", true, "predict the time of a run that is large enough")
-	c.Flags().BoolVar(&f.byPrograms, "programs", true, "measure the programs of the experiment on made-up data; without, the time that they take is unknown")
+	c.Flags().BoolVar(&f.byPrograms, "programs", true, "measure the programs of the experiment on synthetic data; without it their time is unknown")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(powerFormats, cobra.ShellCompDirectiveNoFileComp))
 	f.add(c.Flags(), false)
 	return c
@@ -191,7 +191,7 @@ func (g *global) powerless(p *powers) {
 		g.printf("%s: no power: it reports %s\n", audit.Audit, audit.Reports)
 	}
 	if len(p.Powers) == 0 {
-		g.printf("no audit of the experiment makes a statement whose power is computed before it runs (results have that of a program's audit.neighbours)\n")
+		g.printf("no audit of the experiment has a statement whose power can be computed before it runs (results have that of a program's audit.neighbours)\n")
 	}
 }
 
@@ -203,7 +203,7 @@ func (g *global) powerTable(p *powers) error {
 		}
 		g.printf("%s: %s if %s %.4g: power %s%s (cells: %d)\n", s.Title(), s.Finds, s.Leak.Means, s.Leak.Value, readable.Percent(s.Power), reached(s), len(s.Cells))
 		if s.None != "" {
-			g.printf("  too few for any statement: %s\n", s.None)
+			g.printf("  no power: %s\n", s.None)
 		}
 		t := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(t, "  by\tpower\t%s from\ttime\n", readable.Percent(forecast.Enough))
@@ -218,7 +218,7 @@ func (g *global) powerTable(p *powers) error {
 		}
 	}
 	if p.Seconds != nil {
-		g.printf("\nthe experiment as it is takes about %s on this machine, with nothing cached\n", roughly(*p.Seconds))
+		g.printf("\nthe unchanged experiment takes about %s on this machine, with nothing cached\n", roughly(*p.Seconds))
 	}
 	return nil
 }
@@ -293,6 +293,6 @@ func (g *global) writePower(list []forecast.Power, powerless []experiment.Powerl
 		names = append(names, audit.Audit+" none (no interval, no test)")
 	}
 	if len(names) > 0 {
-		g.printf("power to find a leak: %s; coalmine power says of which size\n", strings.Join(names, ", "))
+		g.printf("power to find a leak: %s; for its size: coalmine power\n", strings.Join(names, ", "))
 	}
 }

@@ -47,13 +47,13 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 		if last != nil && removed(ctx, api, last.Run) {
 			return fmt.Errorf("run %s was removed while this command followed it; submit its experiment again to compute it", last.Run)
 		}
-		return fmt.Errorf("the connection to the run was lost; see its state with: coalmine status")
+		return fmt.Errorf("lost the connection to the run; see its state with: coalmine status")
 	}
 	if last.Error != "" {
 		g.note("failed: %s", last.Error)
 	}
 	if last.Phase == runs.Cancelled {
-		g.note("%s was cancelled; its results so far stay, and coalmine resume %[1]s continues it", last.Run)
+		g.note("%s was cancelled; its results so far are kept, and coalmine resume %[1]s continues it", last.Run)
 	}
 	return nil
 }

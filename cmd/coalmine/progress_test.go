@@ -15,7 +15,7 @@ import (
 func TestALineOfWhatStorageHasSaysHowOldItIs(t *testing.T) {
 	t.Parallel()
 	s := &status.Run{Cells: []status.Cell{{Cell: "c01", Phase: runs.Running, Unit: "round", Step: 5, Steps: 9}}, FromStorage: true}
-	if got, want := summary(s), "cells 0/1, c01 round 5/9, read from storage, which has nothing of it yet"; got != want {
+	if got, want := summary(s), "cells 0/1, c01 round 5/9, read from storage, which has no outputs yet"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	s.LastProgress = time.Now().Add(-3 * time.Hour)

@@ -79,7 +79,7 @@ func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
 		func(string) bool { return random.IntN(8) == 0 },
 	} {
 		for _, command := range []string{"retry", "resume"} {
-			if said := c.says(exitUsage, command); !strings.Contains(said, "none of its outputs is missing") {
+			if said := c.says(exitUsage, command); !strings.Contains(said, "no missing outputs") {
 				t.Errorf("%s of a whole run: %s", command, said)
 			}
 		}

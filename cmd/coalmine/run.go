@@ -42,7 +42,7 @@ type submitFlags struct {
 
 func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 	f.StringArrayVar(&s.sets, "set", nil, "override a field: --set training.cohort=100 (repeatable; null removes it)")
-	f.IntVar(&s.maxCells, "max-cells", experiment.DefaultMaxCells, "largest grid that is accepted")
+	f.IntVar(&s.maxCells, "max-cells", experiment.DefaultMaxCells, "maximum number of cells of a grid")
 	s.submits, s.set = submits, f
 	if submits {
 		f.BoolVar(&s.fresh, "new", false, "start a new run even if an unfinished one has the same experiment")
@@ -88,7 +88,7 @@ func (s *submitFlags) givenPriority() *int {
 func (s *submitFlags) noteIdle(g *global, who string) {
 	for _, name := range []string{"task-timeout", "class-limit", "memory", "commands-may-write"} {
 		if s.set.Changed(name) {
-			g.note("warning: --%s has no effect: %s works on the run, by its own flags", name, who)
+			g.note("warning: --%s has no effect: %s works on the run, with its own flags", name, who)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submissi
 		submitted, err = api.Submit(ctx, record, s.fresh)
 	}
 	if errors.Is(err, control.ErrKey) {
-		err = fmt.Errorf("the secret key file holds another key: %w", err)
+		err = fmt.Errorf("the secret key file contains another key: %w", err)
 	}
 	s.submitted = submitted.Run
 	return submitted, err
@@ -138,12 +138,12 @@ unfinished run as it was submitted, without FILE.`
 // a submission.
 func (s *submitFlags) checkRun(c *cobra.Command, args []string) error {
 	if s.goesOn != "" {
-		if err := refuseFlags(c.Flags(), []string{"set", "new", "max-cells", "priority"}, "run: --continue resumes a run as it was submitted, and --%s is for a submission; leave one of them out"); err != nil {
+		if err := refuseFlags(c.Flags(), []string{"set", "new", "max-cells", "priority"}, "run: --continue resumes a run as submitted, but --%s applies to a submission; remove one of them"); err != nil {
 			return err
 		}
 	}
 	if (len(args) == 1) == (s.goesOn != "") {
-		return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run; see coalmine run --help")
+		return errors.New("run: expected the FILE of an experiment, or --continue and an unfinished run; see coalmine run --help")
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func newRunCommand(g *global) *cobra.Command {
 	}
 	flags.add(c.Flags(), true)
 	flags.makesHome = true
-	c.Flags().StringVar(&flags.goesOn, "continue", "", "go on with this unfinished run, as it was submitted, in place of FILE")
+	c.Flags().StringVar(&flags.goesOn, "continue", "", "continue this unfinished run as submitted, instead of FILE")
 	flags.notify.flag(c.Flags())
 	g.coordinates(c.Flags())
 	g.works(c.Flags())
@@ -219,13 +219,13 @@ func (g *global) runEmbedded(ctx context.Context, home string, flags *submitFlag
 		if !ok || owned.Address == "" {
 			return err
 		}
-		g.note("%s is owned by process %d; the run goes there", home, owned.PID)
+		g.note("%s is owned by process %d; submitting the run to it", home, owned.PID)
 		flags.noteIdle(g, fmt.Sprintf("process %d", owned.PID))
 		outcome, err := g.runBeside(ctx, flags, sub, owned)
 		if err == nil || ctx.Err() != nil || !ends(ctx, owned, err) {
 			return g.conclude(ctx, &flags.notify, outcome, err)
 		}
-		g.note("process %d has ended; the run goes on here", owned.PID)
+		g.note("process %d has ended before the run; continuing here", owned.PID)
 	}
 }
 
@@ -317,7 +317,7 @@ func (g *global) noteOthers(ctx context.Context, api control.API, run string) {
 	others := lists.Filter(all, func(s *status.Run) bool { return s.Run != run && (s.Phase == runs.Queued || s.Phase == runs.Running) })
 	if len(others) > 0 {
 		names := lists.Map(others, func(s *status.Run) string { return s.Run })
-		g.note("unfinished runs go on beside it: %s (coalmine pause RUN, or cancel RUN, stops one)", strings.Join(names, ", "))
+		g.note("other unfinished runs also continue: %s (to stop one: coalmine pause RUN, or cancel RUN)", strings.Join(names, ", "))
 	}
 }
 
@@ -339,7 +339,7 @@ func (g *global) follow(ctx context.Context, api control.API, submitted control.
 	}
 	g.noteEarlier(submitted)
 	if submitted.Phase == runs.Paused {
-		g.note("it is paused; have it go on with: coalmine resume %s", submitted.Run)
+		g.note("it is paused; to continue it: coalmine resume %s", submitted.Run)
 	}
 	statuses, err := api.Watch(ctx, submitted.Run)
 	if err != nil {
@@ -419,13 +419,13 @@ func newSubmitCommand(g *global) *cobra.Command {
 		Long: `Check an experiment and its data, upload the data, and record the run. The coordinator
 and the workers of the store execute it; "coalmine watch" follows it.
 
-With --on-server the command sends the file alone. The server checks it and reads the
-data: uploaded data that data.sha256 names, or sources that serve --allow-source permits.`,
+With --on-server the command sends only the file. The server checks it and reads the data:
+uploaded data with the digest data.sha256, or sources that serve --allow-source permits.`,
 		Example: "  coalmine submit experiment.yaml --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if onServer {
 				if c.Flags().Changed("max-cells") {
-					return errors.New("--max-cells limits experiments that this command checks; with --on-server the server applies its own limit: leave out one of the two")
+					return errors.New("--max-cells with --on-server: the server applies its own limit; remove one of them")
 				}
 				return g.submitFile(c.Context(), &flags, args[0])
 			}
@@ -473,10 +473,10 @@ func (g *global) printSubmitted(s control.Submitted) error {
 	}
 	g.noteEarlier(s)
 	if s.Phase == runs.Paused {
-		g.note("it is paused; have it go on with: coalmine resume %s", s.Run)
+		g.note("it is paused; to continue it: coalmine resume %s", s.Run)
 		return nil
 	}
-	g.note("workers take it up as they have room; follow it with: coalmine watch %s", s.Run)
+	g.note("workers will run it; follow it with: coalmine watch %s", s.Run)
 	return nil
 }
 
@@ -487,9 +487,9 @@ func goOn(ctx context.Context, api control.API, name string) (control.Submitted,
 	case err != nil:
 		return control.Submitted{}, err
 	case s.Phase == runs.Failed:
-		return control.Submitted{}, fmt.Errorf("--continue: run %s has failed; try its failed nodes again with: coalmine retry %s", s.Run, s.Run)
+		return control.Submitted{}, fmt.Errorf("--continue: run %s has failed; to retry its failed nodes: coalmine retry %s", s.Run, s.Run)
 	case s.Phase.Finished():
-		return control.Submitted{}, fmt.Errorf("--continue: run %s is %s; expected an unfinished run: coalmine results %s has its outcome", s.Run, s.Phase, s.Run)
+		return control.Submitted{}, fmt.Errorf("--continue: run %s is %s; expected an unfinished run (for its outcome: coalmine results %s)", s.Run, s.Phase, s.Run)
 	}
 	return control.Submitted{Run: s.Run, Continued: true, Phase: s.Phase}, nil
 }
@@ -509,7 +509,7 @@ func (g *global) noteEarlier(s control.Submitted) {
 	}
 	g.note("it differs from %s (%s) in %s", e.Run, e.Phase, strings.Join(changes, "; "))
 	if !e.Phase.Finished() {
-		g.note("%s is not finished; to go on with it instead: coalmine cancel %s; coalmine run --continue %s", e.Run, s.Run, e.Run)
+		g.note("%s is not finished; to continue it instead: coalmine cancel %s; coalmine run --continue %s", e.Run, s.Run, e.Run)
 	}
 }
 

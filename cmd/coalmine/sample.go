@@ -69,22 +69,22 @@ func newSampleCommand(g *global) *cobra.Command {
 func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&s.Count, "count", 20, "samples to draw")
 	f.Lookup("count").DefValue = "20, of images 36"
-	f.IntVar(&s.Length, "length", 0, "words (of a model of bytes: bytes) at which a sample is cut, its end counted")
+	f.IntVar(&s.Length, "length", 0, "maximum number of words (model of bytes: bytes) of a sample, its end included")
 	f.Lookup("length").DefValue = "21, of bytes 101"
-	f.Float64Var(&s.Temperature, "temperature", 1, "what logits are divided by")
-	f.IntVar(&s.TopK, "top-k", 0, "most probable tokens that are drawn from; 0 for all")
-	f.Uint64Var(&s.Seed, "seed", 1, "of the samples")
+	f.Float64Var(&s.Temperature, "temperature", 1, "divisor of the logits")
+	f.IntVar(&s.TopK, "top-k", 0, "number of most probable tokens to draw from; 0 for all")
+	f.Uint64Var(&s.Seed, "seed", 1, "seed of the samples")
 	f.StringVar(&s.Prefix, "prefix", "", "text that every sample begins with")
-	f.IntVar(&s.round, "round", s.round, "round (of sgd: step) after which the model is taken; 0 is the initial one")
-	f.Lookup("round").DefValue = "the newest that is stored"
-	f.StringVar(&s.sheet, "sheet", "", "of a gan: PNG file to draw the images to, side by side")
+	f.IntVar(&s.round, "round", s.round, "round (sgd: step) of the model; 0 is the initial model")
+	f.Lookup("round").DefValue = "the newest stored"
+	f.StringVar(&s.sheet, "sheet", "", "for a GAN: PNG file with all images side by side")
 	f.IntVar(&s.columns, "columns", 6, "for a GAN: columns of the sheet")
-	f.StringVarP(&s.output, "output", "o", "", "of a gan: directory to write the images to, each a PNG file")
+	f.StringVarP(&s.output, "output", "o", "", "for a GAN: directory of the images, separate PNG files")
 }
 
 // sampleText prints samples of a language model as they are drawn; JSON output waits for all.
 func (g *global) sampleText(c *cobra.Command, file []byte, flags *sampleFlags) error {
-	if err := refuseFlags(c.Flags(), []string{"sheet", "columns", "output"}, "--%s is for models that make images; leave it out"); err != nil {
+	if err := refuseFlags(c.Flags(), []string{"sheet", "columns", "output"}, "--%s applies to models that generate images; remove it"); err != nil {
 		return err
 	}
 	model, err := modelaudit.OpenModel(bytes.NewReader(file))

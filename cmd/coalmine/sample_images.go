@@ -32,7 +32,7 @@ type sampledImages struct {
 // sampleImages writes images of a generator; name is the name of the sheet without extension,
 // unless the flags set one.
 func (g *global) sampleImages(c *cobra.Command, generator *modelaudit.Generator, flags *sampleFlags, name string) error {
-	if err := refuseFlags(c.Flags(), []string{"length", "temperature", "top-k", "prefix"}, "--%s is for language models; leave it out"); err != nil {
+	if err := refuseFlags(c.Flags(), []string{"length", "temperature", "top-k", "prefix"}, "--%s applies to language models; remove it"); err != nil {
 		return err
 	}
 	if !c.Flags().Changed("count") {
@@ -62,7 +62,7 @@ func (g *global) sampleImages(c *cobra.Command, generator *modelaudit.Generator,
 
 func (s *sampleFlags) checkSheet() error {
 	if s.sheet != "" && (s.columns < 1 || s.Count > maxSheet) {
-		return fmt.Errorf("a sheet of %d images in %d columns; expected at most %d and at least one column; --output writes images by themselves", s.Count, s.columns, maxSheet)
+		return fmt.Errorf("a sheet of %d images in %d columns; expected at most %d images and at least one column (--output writes separate images)", s.Count, s.columns, maxSheet)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (s *sampleFlags) writeImage(generator *modelaudit.Generator, image []byte, 
 	path := filepath.Join(s.output, fmt.Sprintf("image-%0*d.png", digits, number))
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("%s is there already, and nothing is overwritten: name another directory by --output, or remove it", path)
+		return "", fmt.Errorf("%s already exists and is not overwritten: name another directory with --output, or remove it", path)
 	} else if err != nil {
 		return "", err
 	}

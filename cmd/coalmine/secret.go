@@ -61,7 +61,7 @@ func (g *global) keyIsApart() error {
 	}
 	for name, directory := range map[string]string{"home": p.home, "store": storePath(p.store)} {
 		if directory != "" && liesIn(g.secretKey, directory) {
-			return fmt.Errorf("secret key file %s is in the %s %s, whose copies would hold the key: move it elsewhere, and name it by --secret-key", g.secretKey, name, directory)
+			return fmt.Errorf("secret key file %s is in the %s %s, whose copies would contain the key: move it elsewhere, and name it with --secret-key", g.secretKey, name, directory)
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (s *submissionKey) fingerprint(named string) (string, error) {
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 	case named != "":
-		return "", fmt.Errorf("%w: the key %s, which training.privacy.key names, is missing; put it back at %s, or remove the field for a training with a new key", err, named, path)
+		return "", fmt.Errorf("%w: the key %s of training.privacy.key is missing; restore it at %s, or remove the field for a training with a new key", err, named, path)
 	case !s.create:
 		return "", fmt.Errorf("%w; run and submit create it", err)
 	default:

@@ -46,7 +46,7 @@ func TestSecretRandomnessNeedsAKeyFile(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"run", file}, exitUsage, "there is no key: name a key file by --secret-key"},
+		{[]string{"run", file}, exitUsage, "no key is given: name a key file with --secret-key"},
 		{[]string{"plan", file, "--secret-key", key}, exitUsage, "run and submit create it"},
 		{[]string{"run", file, "--secret-key", key}, exitDone, "wrote a new secret key to " + key},
 		{[]string{"run", file, "--secret-key", key}, exitDone, ""},
@@ -95,11 +95,11 @@ func TestARunWhoseSecretKeyIsLostIsNotBegunAgain(t *testing.T) {
 	key := contentOf(t, path)
 	lost := must.Get(secrets.Read(path))(t)
 	must.Do(t, os.Remove(path))
-	waits := "run " + run + " of this experiment waits for the key " + lost.Fingerprint()
+	waits := "run " + run + " of this experiment needs the key " + lost.Fingerprint()
 	named := "training.privacy.key=" + lost.Fingerprint()
 	for _, command := range []string{"run", "submit"} {
 		refuses(t, path+" does not exist: a secret key is missing: "+waits, with(command, file)...)
-		refuses(t, "the key "+lost.Fingerprint()+", which training.privacy.key names, is missing; put it back at "+path, with(command, file, "--set", named)...)
+		refuses(t, "the key "+lost.Fingerprint()+" of training.privacy.key is missing; restore it at "+path, with(command, file, "--set", named)...)
 		if _, err := os.Stat(path); err == nil {
 			t.Errorf("%s wrote a new key where one is missing", command)
 		}
@@ -291,7 +291,7 @@ func TestADoneTrainingWhoseSecretKeyIsLostIsNotRepeated(t *testing.T) {
 	run := []string{"run", file, "--home", home, "--secret-key", path}
 	prints(t, run...)
 	must.Do(t, os.Remove(path))
-	refuses(t, "is done with the key", run...)
+	refuses(t, "used the key", run...)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a new key was written")
 	}

@@ -68,7 +68,7 @@ func onlyCell(spec *experiment.Spec, name string) error {
 		spec.Cells = []experiment.Cell{*c}
 		return nil
 	}
-	return fmt.Errorf("there is no cell %q: it has %s", name, readable.Range(spec.Cells[0].Name, spec.Cells[len(spec.Cells)-1].Name))
+	return fmt.Errorf("no cell %q; the run has %s", name, readable.Range(spec.Cells[0].Name, spec.Cells[len(spec.Cells)-1].Name))
 }
 
 // writeSpec prints the cells as YAML documents.

@@ -128,8 +128,8 @@ training: {rounds: 1, cohort: 1}
 func TestFlagsOfASourceAreRefusedForAnExperiment(t *testing.T) {
 	t.Parallel()
 	for words, args := range map[string][]string{
-		"--words is for sources":        {"data", "inspect", quickstart, "--words", "10"},
-		"--set is for experiment files": {"data", "inspect", "text.jsonl", "--set", "seed=2"},
+		"--words applies to sources":        {"data", "inspect", quickstart, "--words", "10"},
+		"--set applies to experiment files": {"data", "inspect", "text.jsonl", "--set", "seed=2"},
 	} {
 		refuses(t, words, args...)
 	}

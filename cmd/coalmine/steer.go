@@ -27,7 +27,7 @@ func newSteerCommands(g *global) []*cobra.Command {
 		newRetryCommand(g),
 		newPriorityCommand(g),
 		newPinCommand(g, "pin", "Keep a run, or some of its cells, from retention and removal", true),
-		newPinCommand(g, "unpin", "Let a pinned run, or some of its cells, go", false),
+		newPinCommand(g, "unpin", "Unpin a run, or some of its cells", false),
 		newNoteCommand(g),
 		newTagCommand(g),
 		newRemoveCommand(g),
@@ -58,13 +58,13 @@ func (g *global) steer(ctx context.Context, api control.API, run string, e runs.
 }
 
 const retryHelp = `Retry the failed nodes of a run and the nodes that depend on them. --node selects nodes
-by their names in "coalmine status RUN" or by the beginning of their keys.
+by their names in "coalmine status RUN" or by prefixes of their keys.
 
 The run keeps the fields, data and code (training.code) of its submission. If the code
 has changed since, the command reports it; "coalmine run FILE" submits the changed code as
 another run, which reuses the results that do not depend on it.
 
-A finished run computes its missing outputs again, for instance after a backup without
+A finished run recomputes its missing outputs, for instance after a backup without
 commits/ or blobs/ was restored. If none is missing, the command fails.`
 
 func newRetryCommand(g *global) *cobra.Command {
@@ -89,7 +89,7 @@ func newRetryCommand(g *global) *cobra.Command {
 			return g.retry(ctx, api, run, e)
 		}),
 	}
-	c.Flags().StringArrayVar(&nodes, "node", nil, "name of a failed node, or the beginning of its key; repeatable; default all")
+	c.Flags().StringArrayVar(&nodes, "node", nil, "name of a failed node, or a prefix of its key; repeatable; default all")
 	return c
 }
 
@@ -115,7 +115,7 @@ func (g *global) retry(ctx context.Context, api control.API, run string, e runs.
 
 // retriedCode compares the code of a recorded training with its local directory.
 func retriedCode(ctx context.Context, t *experiment.Training) string {
-	recorded := fmt.Sprintf("it runs the code of %s as it was submitted", t.Code)
+	recorded := fmt.Sprintf("it runs the code of %s as submitted", t.Code)
 	now, err := sources.LocalFinder{}.Pack(ctx, t.Code, "", func(file string) bool { return t.CodeRoles.Omits(t.TrainedBy(), file) })
 	switch {
 	case err != nil:
@@ -137,9 +137,9 @@ func failedNodes(s *status.Run, names []string) ([]storage.Key, error) {
 		case 1:
 			keys = append(keys, found[0].Key)
 		case 0:
-			return nil, fmt.Errorf("--node %q: no failed node of run %s has that name, or a key that begins so%s", name, s.Run, listedNodes(s.Failures))
+			return nil, fmt.Errorf("--node %q: no failed node of run %s has that name or key prefix%s", name, s.Run, listedNodes(s.Failures))
 		default:
-			return nil, fmt.Errorf("--node %q means several failed nodes of run %s: name them by their keys%s", name, s.Run, listedNodes(found))
+			return nil, fmt.Errorf("--node %q matches several failed nodes of run %s: use their keys%s", name, s.Run, listedNodes(found))
 		}
 	}
 	return keys, nil
@@ -202,7 +202,7 @@ func newPinCommand(g *global, use, short string, pins bool) *cobra.Command {
 		}),
 	}
 	if pins {
-		c.Flags().BoolVar(&remove, "remove", false, "end the pin, as unpin does")
+		c.Flags().BoolVar(&remove, "remove", false, "end the pin, like unpin")
 	}
 	return c
 }
@@ -229,9 +229,9 @@ func newTagCommand(g *global) *cobra.Command {
 
 const removeHelp = `Remove the record of a run: its submission, its events and the logs of its attempts.
 Cancel an unfinished run first, and unpin a pinned one. The command prints the home, store
-or server that it acts on, and the size of the models and results that the next
-"coalmine gc" deletes because no other run needs them. Until then, submitting the same
-experiment again restores the run from the cache.`
+or server of the run, and the size of the models and results that the next "coalmine gc"
+deletes because no other run needs them. Until then, submitting the same experiment again
+restores the run from the cache.`
 
 func newRemoveCommand(g *global) *cobra.Command {
 	return &cobra.Command{
@@ -262,7 +262,7 @@ func (g *global) writeRemoved(r *control.Removed) {
 	total.Bytes += r.Freed.Young.Bytes
 	g.printf("%s: removed from %s; gc can free %s in %s", r.Run, g.where(), bytesText(float64(total.Bytes)), readable.Count(total.Objects, "object"))
 	if young := r.Freed.Young; young.Objects > 0 {
-		g.printf(", of which %s in objects that are younger than its --older (by default 13h)", bytesText(float64(young.Bytes)))
+		g.printf(", of which %s in objects younger than its --older (by default 13h)", bytesText(float64(young.Bytes)))
 	}
 	g.printf("\n")
 	for _, h := range r.Freed.Held {
@@ -271,8 +271,8 @@ func (g *global) writeRemoved(r *control.Removed) {
 }
 
 const drainHelp = `Ask workers of a cluster to take no more tasks. A draining worker finishes its tasks,
-without a time limit, and exits with status 0. WORKER is an id or the beginning of one, as
-in "coalmine status RUN", or the name of a host for all its workers.`
+without a time limit, and exits with status 0. WORKER is an id or a prefix of one, as in
+"coalmine status RUN", or the name of a host for all its workers.`
 
 func newDrainCommand(g *global) *cobra.Command {
 	return &cobra.Command{

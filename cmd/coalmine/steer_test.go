@@ -68,7 +68,7 @@ func TestARetrySaysWhichCodeItRuns(t *testing.T) {
 	training := &experiment.Training{Command: "python3 train.py", Code: folder, CodeSHA256: packed.Digests()[0].String()}
 	says := func(want string) {
 		t.Helper()
-		if got := retriedCode(t.Context(), training); !strings.HasPrefix(got, "it runs the code of "+folder+" as it was submitted") || !strings.Contains(got, want) {
+		if got := retriedCode(t.Context(), training); !strings.HasPrefix(got, "it runs the code of "+folder+" as submitted") || !strings.Contains(got, want) {
 			t.Errorf("a retry says %q, want %q", got, want)
 		}
 	}

@@ -196,7 +196,7 @@ func (s *keptStore) wantSame() {
 		s.t.Fatalf("verify: %v, %d nodes\n%s", err, len(got.Nodes), &messages)
 	}
 	for _, n := range got.Nodes {
-		other := n.Verdict == localexec.Failed && strings.Contains(n.Why, "this build has no kind") && strings.Contains(n.Why, "which committed it")
+		other := n.Verdict == localexec.Failed && strings.Contains(n.Why, "this build has no kind") && strings.Contains(n.Why, "the version that committed it")
 		if n.Verdict != localexec.Same && n.Verdict != localexec.Incomparable && !other {
 			s.t.Errorf("%s (%s) is %s: %s", n.Label, n.Kind, n.Verdict, n.Why)
 		}
@@ -279,7 +279,7 @@ func TestAFinishedRunWhoseKeysAreNotKnownIsKeptWhole(t *testing.T) {
 	s := openKept(t, beforeFormats)
 	s.rewriteSpec(func(e string) string { return strings.ReplaceAll(e, `"seed":1,`, `"seed":99,`) })
 	before := s.files()
-	const why = "a build with other keys computed it and recorded no plan"
+	const why = "a build with other keys computed it without recording a plan"
 	if got := decoded[struct{ Runs []status.Run }](s, "status", keptRun); len(got.Runs) != 1 || !strings.Contains(got.Runs[0].Error, why) {
 		t.Errorf("status says %+v", got)
 	}

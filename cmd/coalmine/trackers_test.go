@@ -51,8 +51,8 @@ func TestTrackersHaveEveryNumberOfTheResultsElsewhere(t *testing.T) {
 func TestTrackersNeedAFolder(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"--format mlflow writes many files: name the folder for them by -o": {"--format", "mlflow"},
-		"leave out --rows": {"--format", "tensorboard", "-o", "logs", "--rows", "rounds"},
+		"--format mlflow writes several files: name a folder with -o": {"--format", "mlflow"},
+		"remove --rows": {"--format", "tensorboard", "-o", "logs", "--rows", "rounds"},
 		`--format "gif": expected one of table, json, csv, latex, parquet, html, svg, pdf, png, mlflow, tensorboard`: {"--format", "gif"},
 	} {
 		args = append([]string{"results", "--home", t.TempDir()}, args...)

@@ -27,10 +27,10 @@ func TestCommandsSayHowAnUnfinishedRunGoesOn(t *testing.T) {
 		t.Errorf("results: exit status %d\n%s%s", code, out, messages)
 	}
 	outputOf(t, home, "cancel", run)
-	if code, _, messages := coalmine(t, "watch", run, "--home", home); code != exitCellFailed || !strings.Contains(messages, run+" was cancelled; its results so far stay, and coalmine resume "+run+" continues it\n") {
+	if code, _, messages := coalmine(t, "watch", run, "--home", home); code != exitCellFailed || !strings.Contains(messages, run+" was cancelled; its results so far are kept, and coalmine resume "+run+" continues it\n") {
 		t.Errorf("watch: exit status %d\n%s", code, messages)
 	}
-	if removed := outputOf(t, home, "rm", run); !strings.Contains(removed, "in objects that are younger than its --older (by default 13h)") {
+	if removed := outputOf(t, home, "rm", run); !strings.Contains(removed, "in objects younger than its --older (by default 13h)") {
 		t.Errorf("rm prints %s", removed)
 	}
 	if code, out, messages := coalmine(t, "gc", "--home", home); code != exitDone || !strings.Contains(out, "not needed, younger than --older") || !strings.Contains(messages, "if nothing runs, --older 0s deletes them now") {

@@ -24,7 +24,7 @@ import (
 
 const verifyHelp = `Run a random sample of a run's committed nodes again on this machine, and compare the
 digests of the outputs with the stored ones. Inputs come from the store; evicted inputs
-are computed again, for a training from the nearest earlier checkpoint, so verifying one
+are recomputed, for a training from the nearest earlier checkpoint, so verifying one
 step can take as long as much of its training. The command writes nothing.
 
 --seed draws the sample from the nodes that are committed at the start, so the same
@@ -53,9 +53,9 @@ func newVerifyCommand(g *global) *cobra.Command {
 		},
 	}
 	c.Flags().IntVar(&f.sample, "sample", 10, "number of nodes")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "of the draw")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the draw")
 	c.Flags().BoolVar(&f.all, "all", false, "verify all committed nodes")
-	c.Flags().IntVar(&f.parallel, "parallel", 0, "nodes at a time; 0 is one for each core")
+	c.Flags().IntVar(&f.parallel, "parallel", 0, "number of concurrent nodes; 0 means one per core")
 	mayWrite(c.Flags(), &g.writable)
 	return c
 }
@@ -75,10 +75,10 @@ func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
 		return err
 	}
 	if p.server != "" {
-		return fmt.Errorf("verify reads the store itself, but this command acts on %s: expected --store, or --home for a home", p)
+		return fmt.Errorf("verify reads the store itself, but %s is given: expected --store, or --home for a home", p)
 	}
 	if f.sample < 1 || f.parallel < 0 {
-		return fmt.Errorf("--sample %d, --parallel %d: expected at least 1 and 0", f.sample, f.parallel)
+		return fmt.Errorf("--sample %d, --parallel %d: expected at least 1 and at least 0", f.sample, f.parallel)
 	}
 	if !p.clustered() {
 		if err := p.homeExists(); err != nil {
@@ -128,7 +128,7 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 		nodes = localexec.Sample(candidates, f.sample, f.seed)
 	}
 	if len(nodes) == 0 {
-		return nil, &exitError{exitCellFailed, fmt.Errorf("run %s is %s, and none of its nodes is committed in %s: there is nothing to verify; if the run is done, coalmine retry %s computes its missing outputs again", run.ID, run.State.Phase, archive, run.ID)}
+		return nil, &exitError{exitCellFailed, fmt.Errorf("run %s is %s, but none of its nodes is committed in %s: there is nothing to verify; if the run is done, coalmine retry %s recomputes its missing outputs", run.ID, run.State.Phase, archive, run.ID)}
 	}
 	g.note("run %s: executing %d of %d committed nodes again", run.ID, len(nodes), len(candidates))
 	out := &verified{Run: run.ID, Seed: f.seed, Candidates: len(candidates), Counts: map[localexec.Verdict]int{}}
@@ -206,7 +206,7 @@ func (g *global) concludeVerification(out *verified) error {
 		return &exitError{code: exitCellFailed}
 	}
 	if out.Counts[localexec.Incomparable] == len(out.Nodes) {
-		return &exitError{exitCellFailed, fmt.Errorf("run %s: nothing was verified: another processor architecture computed all nodes of the sample; verify on such a machine", out.Run)}
+		return &exitError{exitCellFailed, fmt.Errorf("run %s: nothing was verified: all nodes of the sample were computed on another processor architecture; verify on such a machine", out.Run)}
 	}
 	return nil
 }

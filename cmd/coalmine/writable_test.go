@@ -38,7 +38,7 @@ func TestCommandsWriteWhereTheirUserLetsThem(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cache, "file")); err != nil {
 		t.Error(err)
 	}
-	refuses(t, "is no directory", "run", path, "--home", home, "--commands-may-write", filepath.Join(cache, "none"))
+	refuses(t, "is not a directory", "run", path, "--home", home, "--commands-may-write", filepath.Join(cache, "none"))
 }
 
 // spyingFile is a training that reads the secrets of its owner, and ends well if it finds none.

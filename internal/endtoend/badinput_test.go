@@ -51,7 +51,7 @@ func TestBadInputGivesOneClearMessageAndLeavesNoRun(t *testing.T) {
 		},
 		"grid without cells": {
 			replace: [2]string{"grid:", "grid:\n  exclude: [{data.partition: iid}, {data.partition: by-user}]"},
-			says:    []string{"experiment.yaml:", "grid", "exclude removes every cell"},
+			says:    []string{"experiment.yaml:", "grid", "exclude removes all of them"},
 		},
 		"two axes over one field": {
 			replace: [2]string{"    training:\n", "    training.cohort: [4, 5]\n    training:\n"},
