@@ -76,7 +76,7 @@ func explainsCosts(t *testing.T, home string) {
 
 func refusesAccounts(t *testing.T, home string) {
 	for want, args := range map[string][]string{
-		"c01 is named twice: expected every cell once":      {"latest", "latest/c01"},
+		"c01 is named twice; expected each cell once":       {"latest", "latest/c01"},
 		"no cell has a privacy bound: of c03, no noise was": {"latest/c03"},
 		`has no cell "c04"`: {"latest/c04"},
 		"--rounds with a RUN, whose cells have the recipe":         {"latest", "--rounds=3"},
@@ -87,7 +87,7 @@ func refusesAccounts(t *testing.T, home string) {
 		`conversion "best": expected one of`:                       {"latest", "--conversion=best"},
 		"c01 at scale 10: cohort 40 is above the population of 9":  {"latest", "--scale=10", "--scale-population=9"},
 		`--scale "x": expected whole numbers, separated by commas`: {"latest", "--scale=x"},
-		"--tree with a RUN, whose cells have the recipe: leave ":   {"latest", "--tree"},
+		"--tree with a RUN, whose cells have the recipe: remove":   {"latest", "--tree"},
 	} {
 		refuses(t, want, append([]string{"account", "--home", home}, args...)...)
 	}

@@ -326,7 +326,7 @@ func TestInitNamesTheExamplesThatSomebodyMayMean(t *testing.T) {
 	if text := contentOf(t, file); !strings.HasPrefix(text, starter.EditorLine) || !strings.Contains(text, "\nname: mine\n") || !strings.Contains(text, "\nseed: 9\n") {
 		t.Errorf("%s", text)
 	}
-	if !strings.Contains(told, "first: stackoverflow.sqlite: there is no such file") || !strings.Contains(told, "--like thakkar-2020/table-1-small needs none") {
+	if !strings.Contains(told, "first: stackoverflow.sqlite: no such file") || !strings.Contains(told, "--like thakkar-2020/table-1-small needs none") {
 		t.Errorf("%s", told)
 	}
 	for like, words := range map[string]string{

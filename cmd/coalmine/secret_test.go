@@ -105,7 +105,7 @@ func TestARunWhoseSecretKeyIsLostIsNotBegunAgain(t *testing.T) {
 		}
 	}
 	must.Get(secrets.Create(path))(t)
-	refuses(t, "holds another key: a secret key is missing: "+waits, with("submit", file)...)
+	refuses(t, "contains another key: a secret key is missing: "+waits, with("submit", file)...)
 	prints(t, with("submit", file, "--new")...)
 	prints(t, with("submit", file)...) // it goes on with the new one
 	writeFile(t, path, key)

@@ -385,7 +385,7 @@ func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
 		reasons := w.term.status(w.run(id)).Reasons
-		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "holds the secret key 5ec4e7") }) && !w.term.graph.AnyInFlight()
+		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "has the secret key 5ec4e7") }) && !w.term.graph.AnyInFlight()
 	})
 	if w.ran[plantest.Part.Name] > 0 {
 		t.Errorf("%d tasks ran without the key", w.ran[plantest.Part.Name])
