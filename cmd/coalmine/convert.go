@@ -211,17 +211,12 @@ func checkOutput(to string) error {
 }
 
 // written returns the summary of a conversion that writes a file, completely or not at all.
-func written[S any](to string, convert func(io.Writer) (*S, error)) (*S, error) {
-	out, err := conversion.Create(to)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = out.Close() }() // no effect after Commit
-	found, err := convert(out)
-	if err != nil {
-		return nil, err
-	}
-	return found, out.Commit()
+func written[S any](to string, convert func(io.Writer) (*S, error)) (found *S, err error) {
+	err = conversion.WriteFile(to, func(out io.Writer) (err error) {
+		found, err = convert(out)
+		return err
+	})
+	return found, err
 }
 
 // convert writes the file completely or not at all.

@@ -33,9 +33,10 @@ func TestTheHandwritingIsWhatConvertMakes(t *testing.T) {
 	folder := clone.SharedData(t, "mnist-writers")
 	files := must.Get(conversion.FindIDX(folder, conversion.IDXFiles{WriterColumn: conversion.QMNISTWriter}))(t)
 	path := filepath.Join(t.TempDir(), "again.jsonl.gz")
-	out := must.Get(conversion.Create(path))(t)
-	must.Get(conversion.Convert(conversion.IDX(files), out, conversion.Options{}))(t)
-	must.Do(t, out.Commit())
+	must.Do(t, conversion.WriteFile(path, func(out io.Writer) error {
+		_, err := conversion.Convert(conversion.IDX(files), out, conversion.Options{})
+		return err
+	}))
 	again := must.Get(os.ReadFile(path))(t)
 	shipped := must.Get(os.ReadFile("handwriting.jsonl.gz"))(t)
 	if !bytes.Equal(again, shipped) {

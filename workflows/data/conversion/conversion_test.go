@@ -169,15 +169,18 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 	for name, magic := range map[string]string{"a.jsonl": "{", "a.jsonl.gz": "\x1f\x8b\x08\x00\x00\x00\x00\x00", "a.jsonl.zst": "\x28\xb5\x2f\xfd"} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, name)
-		given := must.Get(Create(path))(t)
-		must.Get(Convert(files(grey("a", 0, 1, 1, 4)), given, Options{}))(t)
-		must.Do(t, given.Close())
-		if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
-			t.Errorf("%s was given up, and leaves %v (%v)", name, entries, err)
+		convert := func(out io.Writer) error {
+			_, err := Convert(files(grey("a", 0, 1, 1, 4)), out, Options{})
+			return err
 		}
-		kept := must.Get(Create(path))(t)
-		must.Get(Convert(files(grey("a", 0, 1, 1, 4)), kept, Options{}))(t)
-		must.Do(t, errors.Join(kept.Commit(), kept.Close()))
+		broken := errors.New("broken")
+		if err := WriteFile(path, func(out io.Writer) error { return errors.Join(convert(out), broken) }); !errors.Is(err, broken) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
+			t.Errorf("%s failed, and leaves %v (%v)", name, entries, err)
+		}
+		must.Do(t, WriteFile(path, convert))
 		data, err := os.ReadFile(path)
 		if err != nil || !strings.HasPrefix(string(data), magic) {
 			t.Errorf("%s begins with % x (%v)", name, data[:min(8, len(data))], err)

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"coalmine/internal/dataformats"
+	"coalmine/internal/tempfiles"
 	"coalmine/tasks/datasets/source"
 )
 
@@ -176,59 +177,31 @@ func (c *content) explain(err error) error {
 	return fmt.Errorf("%s: %w", c.name, err)
 }
 
-// Create opens the file that a conversion writes: gzip or Zstandard by the end of its name.
-// Commit gives it its name; Close without Commit removes it.
-func Create(path string) (*Output, error) {
-	file, err := os.CreateTemp(filepath.Dir(path), ".coalmine-convert-*")
-	if err != nil {
-		return nil, err
-	}
-	o := &Output{Writer: file, path: path, file: file, finish: func() error { return nil }}
-	switch {
-	case strings.HasSuffix(path, ".gz"):
-		z, err := gzip.NewWriterLevel(file, gzip.BestCompression)
-		if err != nil {
-			return nil, errors.Join(err, o.Close())
+// WriteFile writes the file of a conversion, completely or not at all: gzip or Zstandard by the end of its
+// name.
+func WriteFile(path string, write func(io.Writer) error) error {
+	return tempfiles.Replace(path, func(file io.Writer) error {
+		var packed io.WriteCloser
+		switch {
+		case strings.HasSuffix(path, ".gz"):
+			z, err := gzip.NewWriterLevel(file, gzip.BestCompression)
+			if err != nil {
+				return err
+			}
+			z.ModTime = time.Unix(0, 0) // encodes no time
+			packed = z
+		case strings.HasSuffix(path, ".zst"):
+			z, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
+			if err != nil {
+				return err
+			}
+			packed = z
+		default:
+			return write(file)
 		}
-		z.ModTime = time.Unix(0, 0) // encodes no time
-		o.Writer, o.finish = z, z.Close
-	case strings.HasSuffix(path, ".zst"):
-		z, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return nil, errors.Join(err, o.Close())
+		if err := write(packed); err != nil {
+			return err
 		}
-		o.Writer, o.finish = z, z.Close
-	}
-	return o, nil
-}
-
-// Output is a file that is being written.
-type Output struct {
-	io.Writer
-	path   string
-	file   *os.File
-	finish func() error
-}
-
-// Commit completes the file and gives it its name.
-func (o *Output) Commit() error {
-	if err := o.finish(); err != nil {
-		return err
-	}
-	if err := o.file.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := errors.Join(o.file.Sync(), o.file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(o.file.Name(), o.path)
-}
-
-// Close gives up a file that was not committed; after Commit it does nothing.
-func (o *Output) Close() error {
-	_ = o.file.Close() // it is removed
-	if err := os.Remove(o.file.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
+		return packed.Close()
+	})
 }
