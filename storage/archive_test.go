@@ -13,7 +13,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 )
 
 var errLost = fmt.Errorf("%w: connection reset", storage.ErrUnknown)
@@ -26,13 +25,13 @@ func commit(n int, attempt string, blobs ...storage.Blob) *storage.Commit {
 	return &storage.Commit{Key: key(n), Kind: "test/kind", KindVersion: 1, Attempt: attempt, Blobs: blobs}
 }
 
-func faulty(rules ...*fault.Rule) *storage.Archive {
-	return storage.NewArchive(fault.Wrap(storagetest.NewMemory(), rules...))
+func faulty(rules ...*storagetest.Fault) *storage.Archive {
+	return storage.NewArchive(storagetest.WithFaults(storagetest.NewMemory(), rules...))
 }
 
 func TestCommitThatSucceededWithoutAnAnswerIsWon(t *testing.T) {
 	t.Parallel()
-	a := faulty(&fault.Rule{Op: fault.Create, Err: errLost, After: true})
+	a := faulty(&storagetest.Fault{Op: storagetest.Create, Err: errLost, After: true})
 	stands, won, err := a.Commit(t.Context(), commit(1, "mine"))
 	if err != nil || !won || stands.Attempt != "mine" {
 		t.Errorf("got %v, %v, %v", stands, won, err)
@@ -41,7 +40,7 @@ func TestCommitThatSucceededWithoutAnAnswerIsWon(t *testing.T) {
 
 func TestCommitThatWasLostIsSentAgain(t *testing.T) {
 	t.Parallel()
-	lost := &fault.Rule{Op: fault.Create, Nth: 1, Err: errLost}
+	lost := &storagetest.Fault{Op: storagetest.Create, Nth: 1, Err: errLost}
 	a := faulty(lost)
 	if _, won, err := a.Commit(t.Context(), commit(1, "mine")); err != nil || !won {
 		t.Errorf("won %v, %v", won, err)
@@ -60,7 +59,7 @@ func TestCommitOvertakenWithoutAnAnswerIsNotWon(t *testing.T) {
 			t.Errorf("the rival: %v, %v", won, err)
 		}
 	}
-	a := storage.NewArchive(fault.Wrap(memory, &fault.Rule{Op: fault.Create, Nth: 1, Call: overtake, Err: errLost}))
+	a := storage.NewArchive(storagetest.WithFaults(memory, &storagetest.Fault{Op: storagetest.Create, Nth: 1, Call: overtake, Err: errLost}))
 	stands, won, err := a.Commit(t.Context(), commit(1, "mine"))
 	if err != nil || won || stands.Attempt != "theirs" {
 		t.Errorf("got %v, %v, %v", stands, won, err)
@@ -81,10 +80,10 @@ func TestCommitIsSafeToRepeat(t *testing.T) {
 func TestAnEpochBeginsInAFullStore(t *testing.T) {
 	t.Parallel()
 	ctx, memory := t.Context(), storagetest.NewMemory()
-	a := storage.NewArchive(fault.Wrap(memory,
-		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull},
-		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, After: true, Err: storage.ErrUnknown},
-		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull}))
+	a := storage.NewArchive(storagetest.WithFaults(memory,
+		&storagetest.Fault{Op: storagetest.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull},
+		&storagetest.Fault{Op: storagetest.Create, Name: "leader/*", Nth: 1, After: true, Err: storage.ErrUnknown},
+		&storagetest.Fault{Op: storagetest.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull}))
 	epoch, _, err := a.NextEpoch(ctx, storage.Epoch{Holder: "me"})
 	if err != nil || epoch != 2 {
 		t.Fatalf("epoch %d, %v: want 2, as 1 may have been given to another", epoch, err)
@@ -112,7 +111,7 @@ func TestANumberThatWasDeletedIsNotGivenOutAgain(t *testing.T) {
 			begin(others)
 		}
 	}
-	held := storage.NewArchive(fault.Wrap(memory, &fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Call: overtake}))
+	held := storage.NewArchive(storagetest.WithFaults(memory, &storagetest.Fault{Op: storagetest.Create, Name: "leader/*", Nth: 1, Call: overtake}))
 	if number := begin(held); number != 12 {
 		t.Errorf("the candidate that was held up leads epoch %d, want 12", number)
 	}
@@ -120,7 +119,7 @@ func TestANumberThatWasDeletedIsNotGivenOutAgain(t *testing.T) {
 
 func TestAFullStoreGoesWithoutAnIdentityUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
-	a := faulty(&fault.Rule{Op: fault.Create, Nth: 1, Err: storage.ErrFull})
+	a := faulty(&storagetest.Fault{Op: storagetest.Create, Nth: 1, Err: storage.ErrFull})
 	if id, err := a.Identify(t.Context()); err != nil || id != "" {
 		t.Errorf("a full store has identity %q, %v", id, err)
 	}
@@ -131,7 +130,7 @@ func TestAFullStoreGoesWithoutAnIdentityUntilThereIsRoom(t *testing.T) {
 
 func TestADamagedIdentityTellsNothing(t *testing.T) {
 	t.Parallel()
-	a := faulty(&fault.Rule{Op: fault.Create, Name: "leader/*", Flip: true})
+	a := faulty(&storagetest.Fault{Op: storagetest.Create, Name: "leader/*", Flip: true})
 	for range 2 {
 		if id, err := a.Identify(t.Context()); err != nil || id != "" {
 			t.Errorf("identity %q, %v", id, err)
@@ -141,12 +140,12 @@ func TestADamagedIdentityTellsNothing(t *testing.T) {
 
 func TestCommitReportsAStoreThatFails(t *testing.T) {
 	t.Parallel()
-	a := faulty(&fault.Rule{Op: fault.Create, Err: storage.ErrFull})
+	a := faulty(&storagetest.Fault{Op: storagetest.Create, Err: storage.ErrFull})
 	_, _, err := a.Commit(t.Context(), commit(1, "mine"))
 	if !errors.Is(err, storage.ErrFull) || !strings.Contains(err.Error(), "commits/"+key(1).String()) {
 		t.Errorf("got %v, want one that wraps %q and names the object", err, storage.ErrFull)
 	}
-	a = faulty(&fault.Rule{Op: fault.Create, Err: errLost})
+	a = faulty(&storagetest.Fault{Op: storagetest.Create, Err: errLost})
 	_, _, err = a.Commit(t.Context(), commit(1, "mine"))
 	if !errors.Is(err, storage.ErrUnknown) {
 		t.Errorf("got %v, want one that wraps %q", err, storage.ErrUnknown)

@@ -10,7 +10,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 )
 
 // sized returns n bytes that vary with the position.
@@ -29,14 +28,14 @@ func TestAnyPartOfABlobIsReadAndChecked(t *testing.T) {
 		size := rapid.IntRange(storage.MaxInline+1, len(whole)).Draw(t, "size")
 		offset := rapid.IntRange(0, size).Draw(t, "offset")
 		length := rapid.IntRange(0, min(size-offset, 200<<10)).Draw(t, "length")
-		store := fault.Wrap(storagetest.NewMemory())
+		store := storagetest.WithFaults(storagetest.NewMemory())
 		a, data := storage.NewArchive(store), whole[:size]
 		b := must.Get(a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable))(t)
 		part, err := a.ReadBlobRange(t.Context(), key(1), b, int64(offset), int64(length))
 		if err != nil || !bytes.Equal(part, data[offset:offset+length]) {
 			t.Fatalf("%d bytes, %v", len(part), err)
 		}
-		store.Add(&fault.Rule{Op: fault.Get, Flip: true})
+		store.Add(&storagetest.Fault{Op: storagetest.Get, Flip: true})
 		_, err = a.ReadBlobRange(t.Context(), key(1), b, int64(offset), int64(length))
 		if length > 0 && !errors.Is(err, storage.ErrCorrupt) {
 			t.Fatalf("a damaged part: %v, want an error that wraps %q", err, storage.ErrCorrupt)
@@ -59,14 +58,14 @@ func TestLargeBlobsHaveFewLargeBlocks(t *testing.T) {
 
 func TestPartsOfBlobsWithoutChecksumsAreReadAndChecked(t *testing.T) {
 	t.Parallel()
-	store := fault.Wrap(storagetest.NewMemory())
+	store := storagetest.WithFaults(storagetest.NewMemory())
 	a, data := storage.NewArchive(store), sized(200<<10)
 	b := must.Get(a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable))(t)
 	b.Blocks = nil // as in commits from before there were any
 	if part, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); err != nil || !bytes.Equal(part, data[70_000:70_010]) {
 		t.Errorf("%x, %v", part, err)
 	}
-	store.Add(&fault.Rule{Op: fault.Get, Flip: true, Nth: 1})
+	store.Add(&storagetest.Fault{Op: storagetest.Get, Flip: true, Nth: 1})
 	if _, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("a damaged blob without checksums: %v", err)
 	}

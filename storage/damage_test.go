@@ -7,7 +7,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
-	"coalmine/storage/storagetest/fault"
+	"coalmine/storage/storagetest"
 )
 
 // A reader who finds a record torn removes it, or passes over it for good. So
@@ -15,8 +15,8 @@ import (
 func TestDamageOnTheWayIsNotTakenForATornRecord(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	damaged := func(name string) *fault.Rule {
-		return &fault.Rule{Op: fault.Get, Name: name, Nth: 1, Flip: true}
+	damaged := func(name string) *storagetest.Fault {
+		return &storagetest.Fault{Op: storagetest.Get, Name: name, Nth: 1, Flip: true}
 	}
 	a := faulty(damaged("commits/*"), damaged("runs/*/log/*"))
 	if _, _, err := a.Commit(ctx, commit(1, "mine")); err != nil {
@@ -35,9 +35,9 @@ func TestDamageOnTheWayIsNotTakenForATornRecord(t *testing.T) {
 func TestAWayThatDamagesDifferentlyEachTimeIsTrouble(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	var rules []*fault.Rule
+	var rules []*storagetest.Fault
 	for n := range 8 {
-		rules = append(rules, &fault.Rule{Op: fault.Get, Name: "commits/*", Nth: 1, Truncate: n + 1})
+		rules = append(rules, &storagetest.Fault{Op: storagetest.Get, Name: "commits/*", Nth: 1, Truncate: n + 1})
 	}
 	a := faulty(rules...)
 	if _, _, err := a.Commit(ctx, commit(1, "mine")); err != nil {
@@ -55,8 +55,8 @@ func TestAWayThatDamagesDifferentlyEachTimeIsTrouble(t *testing.T) {
 func TestAnAttemptRecognisesItsOwnRecordThroughDamage(t *testing.T) {
 	t.Parallel()
 	a := faulty(
-		&fault.Rule{Op: fault.Create, Nth: 1, After: true, Err: errLost},
-		&fault.Rule{Op: fault.Get, Nth: 1, Flip: true})
+		&storagetest.Fault{Op: storagetest.Create, Nth: 1, After: true, Err: errLost},
+		&storagetest.Fault{Op: storagetest.Get, Nth: 1, Flip: true})
 	stands, won, err := a.Commit(t.Context(), commit(1, "mine"))
 	if err != nil || !won || stands.Attempt != "mine" {
 		t.Errorf("got %+v, %v, %v", stands, won, err)

@@ -13,7 +13,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 )
 
 // scribe writes and folds a log in which each entry is a list of strings and a
@@ -174,8 +173,8 @@ func TestEntryAtANumberFreedByCompactionIsAppendedAgain(t *testing.T) {
 		others.say("third")
 		others.compact() // deletes numbers 1 and 2
 	}
-	stale := &fault.Rule{Op: fault.Create, Name: logName(2), Nth: 1, Call: meanwhile}
-	late := scribe{t, storage.NewArchive(fault.Wrap(memory, stale))}
+	stale := &storagetest.Fault{Op: storagetest.Create, Name: logName(2), Nth: 1, Call: meanwhile}
+	late := scribe{t, storage.NewArchive(storagetest.WithFaults(memory, stale))}
 	if n := late.say("late"); n != 6 {
 		t.Errorf("the late entry got number %d, want 6", n)
 	}
@@ -191,8 +190,8 @@ func TestEntryFoldedBeforeItsWriterLooksIsNotAppendedTwice(t *testing.T) {
 	memory := storagetest.NewMemory()
 	others := scribe{t, storage.NewArchive(memory)}
 	others.say("first")
-	fold := &fault.Rule{Op: fault.Children, Nth: 2, Call: func() { others.compact() }}
-	slow := scribe{t, storage.NewArchive(fault.Wrap(memory, fold))}
+	fold := &storagetest.Fault{Op: storagetest.Children, Nth: 2, Call: func() { others.compact() }}
+	slow := scribe{t, storage.NewArchive(storagetest.WithFaults(memory, fold))}
 	if n := slow.say("slow"); n != 2 {
 		t.Errorf("the entry got number %d, want 2", n)
 	}
@@ -212,8 +211,8 @@ func TestEntryFoldedTwiceBeforeItsWriterLooksIsUnknown(t *testing.T) {
 		others.say("yet more")
 		others.compact()
 	}
-	fold := &fault.Rule{Op: fault.Children, Nth: 2, Call: meanwhile}
-	slow := storage.NewArchive(fault.Wrap(memory, fold))
+	fold := &storagetest.Fault{Op: storagetest.Children, Nth: 2, Call: meanwhile}
+	slow := storage.NewArchive(storagetest.WithFaults(memory, fold))
 	if _, err := slow.AppendLog(t.Context(), "run", json.RawMessage(`["slow"]`)); !errors.Is(err, storage.ErrUnknown) {
 		t.Errorf("got %v, want one that wraps %q", err, storage.ErrUnknown)
 	}
@@ -233,7 +232,7 @@ func TestReaderOvertakenByCompactionsStartsAgain(t *testing.T) {
 		others.say("c")
 		others.compact()
 	}
-	slow := scribe{t, storage.NewArchive(fault.Wrap(memory, &fault.Rule{Op: fault.Get, Nth: 1, Call: meanwhile}))}
+	slow := scribe{t, storage.NewArchive(storagetest.WithFaults(memory, &storagetest.Fault{Op: storagetest.Get, Nth: 1, Call: meanwhile}))}
 	slow.wantSaid("a", "b", "c")
 }
 

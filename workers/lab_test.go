@@ -14,7 +14,6 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 )
@@ -30,7 +29,7 @@ func testContext(t testing.TB) context.Context {
 // lab is an archive in memory, with faults, and an embedded queue.
 type lab struct {
 	t       testing.TB
-	store   *fault.Store
+	store   *storagetest.FaultyStore
 	archive *storage.Archive
 	conn    *queue.Conn
 	broker  *queue.Broker
@@ -45,7 +44,7 @@ func newLab(t testing.TB) *lab {
 // newLabOn is a lab on the queue of conn, which it closes.
 func newLabOn(t testing.TB, conn *queue.Conn) *lab {
 	t.Cleanup(func() { _ = conn.Close() })
-	store := fault.Wrap(storagetest.NewMemory())
+	store := storagetest.WithFaults(storagetest.NewMemory())
 	return &lab{t: t, store: store, archive: storage.NewArchive(store), conn: conn, broker: conn.Broker()}
 }
 

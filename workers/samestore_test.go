@@ -15,7 +15,7 @@ import (
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
-	"coalmine/storage/storagetest/fault"
+	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 )
@@ -135,7 +135,7 @@ func TestTroubleWithTheStoreIsNoProofOfAnother(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	leader := l.leader("coordinator")
-	read := &fault.Rule{Op: fault.Get, Name: "leader/store", Nth: 1, Err: storage.ErrAway}
+	read := &storagetest.Fault{Op: storagetest.Get, Name: "leader/store", Nth: 1, Err: storage.ErrAway}
 	l.store.Add(read)
 	l.start(l.worker(hashKind))
 	for i, want := range []attempts.Result{attempts.StoreAway, attempts.Done, attempts.Done} {
@@ -153,7 +153,7 @@ func TestADamagedIdentityIsNoProofOfAnother(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	leader := l.leader("coordinator")
-	l.store.Add(&fault.Rule{Op: fault.Get, Name: "leader/store", Flip: true})
+	l.store.Add(&storagetest.Fault{Op: storagetest.Get, Name: "leader/store", Flip: true})
 	l.start(l.worker(hashKind))
 	l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, hashKind, 1), Number: 1, Leader: leader})
 	if out := l.outcome(); out.Result != attempts.Done {

@@ -22,7 +22,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/storage"
-	"coalmine/storage/storagetest/fault"
+	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/tasks/clientprograms"
@@ -358,7 +358,7 @@ func TestAMissingInputIsNamed(t *testing.T) {
 	}
 	wantMissing(1, "not committed")
 	l.do(a, 1, attempts.Done)
-	damage := &fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true}
+	damage := &storagetest.Fault{Op: storagetest.Get, Name: "blobs/*/*", Flip: true}
 	l.store.Add(damage)
 	wantMissing(2, "corrupt")
 	if damage.Fired() != 2 {
@@ -385,7 +385,7 @@ func TestAnInputThatIsKeptIsCopiedInTheStoreAndMissedWhenItIsGone(t *testing.T) 
 	a := mustSpec(t, hashKind, "a")
 	b := mustSpec(t, w.Registry["test/keep"], "b", input("a", a))
 	l.do(a, 1, attempts.Done)
-	puts, copies := &fault.Rule{Op: fault.Put}, &fault.Rule{Op: fault.Copy}
+	puts, copies := &storagetest.Fault{Op: storagetest.Put}, &storagetest.Fault{Op: storagetest.Copy}
 	l.store.Add(puts, copies)
 	l.do(b, 1, attempts.Done)
 	if puts.Fired() != 0 || copies.Fired() != 2 {
@@ -417,7 +417,7 @@ func TestOneDamagedReadIsNoObstacle(t *testing.T) {
 	l.start(w)
 	a := mustSpec(t, hashKind, "a")
 	l.do(a, 1, attempts.Done)
-	l.store.Add(&fault.Rule{Op: fault.Get, Name: "blobs/*/*", Nth: 1, Flip: true})
+	l.store.Add(&storagetest.Fault{Op: storagetest.Get, Name: "blobs/*/*", Nth: 1, Flip: true})
 	l.do(mustSpec(t, hashKind, "b", input("a", a)), 1, attempts.Done)
 }
 
@@ -486,14 +486,14 @@ func TestErrorsOfAKind(t *testing.T) {
 
 func TestAStoreInTroubleCostsNoTry(t *testing.T) {
 	t.Parallel()
-	for op, name := range map[fault.Op]string{fault.Put: "blobs/*/*", fault.Create: "commits/*", fault.Get: "commits/*"} {
+	for op, name := range map[storagetest.Op]string{storagetest.Put: "blobs/*/*", storagetest.Create: "commits/*", storagetest.Get: "commits/*"} {
 		t.Run(string(op), func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
 			l.start(l.worker(hashKind))
 			spec := mustSpec(t, hashKind, "a")
 			for n, trouble := range []error{storage.ErrFull, storage.ErrAway} {
-				l.store.Add(&fault.Rule{Op: op, Name: name, Err: trouble})
+				l.store.Add(&storagetest.Fault{Op: op, Name: name, Err: trouble})
 				if out := l.do(spec, n+1, attempts.StoreAway); !strings.Contains(out.Error, trouble.Error()) {
 					t.Errorf("error %q", out.Error)
 				} else if out.StoreFull != (trouble == storage.ErrFull) {
@@ -655,7 +655,7 @@ func TestLogsAreKeptOnRequest(t *testing.T) {
 func TestAFailedPutIsTheReasonWhateverTheKindSays(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.store.Add(&fault.Rule{Op: fault.Put, Name: "blobs/*/*", Err: storage.ErrFull})
+	l.store.Add(&storagetest.Fault{Op: storagetest.Put, Name: "blobs/*/*", Err: storage.ErrFull})
 	k := kind("test/stubborn", func(ctx context.Context, t *tasks.Task) error {
 		for i := range 100 {
 			if err := t.Put(ctx, fmt.Sprint(i), expand(bigBlob, []byte{byte(i)})); err != nil {

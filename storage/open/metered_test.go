@@ -14,7 +14,6 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 )
 
 func TestACountedStoreKeepsTheContract(t *testing.T) {
@@ -26,7 +25,7 @@ func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	registry := prometheus.NewPedanticRegistry()
-	faulty := fault.Wrap(storagetest.NewMemory())
+	faulty := storagetest.WithFaults(storagetest.NewMemory())
 	store := open.Meter(faulty, registry)
 
 	must.Do(t, store.Put(ctx, "a/put", bytes.NewReader(make([]byte, 1000)), storage.Durable))
@@ -46,7 +45,7 @@ func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
 	for range store.Children(ctx, "a") {
 	}
 	must.Do(t, store.Delete(ctx, "a/put"))
-	faulty.Add(&fault.Rule{Err: errors.New("no answer")})
+	faulty.Add(&storagetest.Fault{Err: errors.New("no answer")})
 	if _, err := store.Head(ctx, "a/created"); err == nil {
 		t.Fatal("the fault did not show")
 	}

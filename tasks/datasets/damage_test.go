@@ -11,7 +11,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/source"
@@ -33,17 +32,17 @@ func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text      string
-		rule      *fault.Rule
+		rule      *storagetest.Fault
 		permanent bool
 	}{
 		"a fault of the source": {text: "{\n", permanent: true},
-		"a byte is wrong":       {text: `{"user":"u","text":"a"}` + "\n", rule: &fault.Rule{Op: fault.Get, Flip: true}},
-		"the end is missing":    {text: `{"user":"u","text":"a"}` + "\n", rule: &fault.Rule{Op: fault.Get, Truncate: 3}},
-		"nothing comes":         {text: `{"user":"u","text":"a"}` + "\n", rule: &fault.Rule{Op: fault.Get, Truncate: 1000}},
+		"a byte is wrong":       {text: `{"user":"u","text":"a"}` + "\n", rule: &storagetest.Fault{Op: storagetest.Get, Flip: true}},
+		"the end is missing":    {text: `{"user":"u","text":"a"}` + "\n", rule: &storagetest.Fault{Op: storagetest.Get, Truncate: 3}},
+		"nothing comes":         {text: `{"user":"u","text":"a"}` + "\n", rule: &storagetest.Fault{Op: storagetest.Get, Truncate: 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := fault.Wrap(storagetest.NewMemory())
+			store := storagetest.WithFaults(storagetest.NewMemory())
 			archive := storage.NewArchive(store)
 			digest, _, err := archive.PutSource(t.Context(), bytes.NewReader([]byte(test.text)))
 			must.Do(t, err)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/storage/storagetest/fault"
+	"coalmine/storage/storagetest"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -72,7 +72,7 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 			again, c := "", ""
 			// The collector reads several runs at the same time, so its requests pass the faults of the world's store by.
 			var mu sync.Mutex
-			restless := fault.Wrap(w.store.Memory, &fault.Rule{Call: func() {
+			restless := storagetest.WithFaults(w.store.Memory, &storagetest.Fault{Call: func() {
 				mu.Lock()
 				defer mu.Unlock()
 				for range w.rand.IntN(40) {

@@ -12,7 +12,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 )
 
 func newService(t *testing.T) (*Service, *storage.Archive) {
@@ -231,13 +230,13 @@ func TestADamagedSpecIsReadAgainAndNeverBelieved(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	run, _ := submit(t, NewService(storage.NewArchive(memory), nil), specOf("x"), false)
-	flip := &fault.Rule{Op: fault.Get, Name: "runs/*/spec", Nth: 1, Flip: true}
-	again, err := NewService(storage.NewArchive(fault.Wrap(memory, flip)), nil).Get(context.Background(), run.ID)
+	flip := &storagetest.Fault{Op: storagetest.Get, Name: "runs/*/spec", Nth: 1, Flip: true}
+	again, err := NewService(storage.NewArchive(storagetest.WithFaults(memory, flip)), nil).Get(context.Background(), run.ID)
 	if err != nil || again.Spec.Digest != run.Spec.Digest {
 		t.Errorf("damaged once: %+v, %v", again, err)
 	}
-	flip = &fault.Rule{Op: fault.Get, Name: "runs/*/spec", Flip: true}
-	if _, err := NewService(storage.NewArchive(fault.Wrap(memory, flip)), nil).Get(context.Background(), run.ID); !errors.Is(err, storage.ErrCorrupt) {
+	flip = &storagetest.Fault{Op: storagetest.Get, Name: "runs/*/spec", Flip: true}
+	if _, err := NewService(storage.NewArchive(storagetest.WithFaults(memory, flip)), nil).Get(context.Background(), run.ID); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("damaged for good: %v, want one that wraps %q", err, storage.ErrCorrupt)
 	}
 	flip = &fault.Rule{Op: fault.Get, Name: "runs/" + run.ID + "/spec", Flip: true}

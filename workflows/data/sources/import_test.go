@@ -11,7 +11,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/source"
@@ -97,8 +96,8 @@ func TestANameIsNotTakenTwice(t *testing.T) {
 func TestAnImportThatStopsLeavesNoName(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"sources/*", "commits/*", "library/*"} {
-		store := fault.Wrap(storagetest.NewMemory())
-		store.Add(&fault.Rule{Name: at, Op: fault.Put, Err: errBroken}, &fault.Rule{Name: at, Op: fault.Create, Err: errBroken})
+		store := storagetest.WithFaults(storagetest.NewMemory())
+		store.Add(&storagetest.Fault{Name: at, Op: storagetest.Put, Err: errBroken}, &storagetest.Fault{Name: at, Op: storagetest.Create, Err: errBroken})
 		m := sources.Importer{Archive: storage.NewArchive(store)}
 		s, e := surveyed(t, table)
 		if err := m.Add(t.Context(), s, e); err == nil {

@@ -12,7 +12,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -178,8 +177,8 @@ func TestALeadersSuccessorFindsWhatItHasLeft(t *testing.T) {
 			if err != nil || found.Frontier != x.frontier {
 				t.Fatalf("seed %d: found %+v, %v, want the frontier %d", seed, found, err, x.frontier)
 			}
-			asked := &fault.Rule{Op: fault.Head, Name: "commits/*"}
-			residue := Residue{Archive: storage.NewArchive(fault.Wrap(x.archive.Store(), asked)), Chain: x.chain, Claims: x.claims, Found: found}
+			asked := &storagetest.Fault{Op: storagetest.Head, Name: "commits/*"}
+			residue := Residue{Archive: storage.NewArchive(storagetest.WithFaults(x.archive.Store(), asked)), Chain: x.chain, Claims: x.claims, Found: found}
 			left := must.Get(residue.Find(t.Context()))(t)
 			x.retire(left)
 			x.check(fmt.Sprintf("seed %d", seed))

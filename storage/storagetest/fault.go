@@ -1,12 +1,4 @@
-// Package fault wraps a Store so that a test chooses which calls fail, and how:
-//
-//	store := fault.Wrap(storagetest.NewMemory(),
-//		&fault.Rule{Op: fault.Create, Name: "commits/*", Nth: 2, After: true, Err: storage.ErrUnknown},
-//		&fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true})
-//
-// The second commit then succeeds in the store but reports an unknown outcome,
-// and all blobs come back damaged.
-package fault
+package storagetest
 
 import (
 	"bytes"
@@ -34,8 +26,8 @@ const (
 	Delete   Op = "delete"
 )
 
-// Rule selects calls and their failure. A rule belongs to one store.
-type Rule struct {
+// Fault selects calls and their failure. It belongs to one store.
+type Fault struct {
 	// Op is the method; empty matches all.
 	Op Op
 	// Name is a pattern of path.Match for the object's name, the prefix or the
@@ -59,13 +51,13 @@ type Rule struct {
 }
 
 // Fired returns the number of calls that matched the rule, including successful ones.
-func (r *Rule) Fired() int {
+func (r *Fault) Fired() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seen
 }
 
-func (r *Rule) fires(op Op, names []string) bool {
+func (r *Fault) fires(op Op, names []string) bool {
 	if r.Op != "" && r.Op != op {
 		return false
 	}
@@ -84,7 +76,7 @@ func (r *Rule) fires(op Op, names []string) bool {
 	return r.Nth == 0 || r.Nth == r.seen
 }
 
-func (r *Rule) damage(data []byte) []byte {
+func (r *Fault) damage(data []byte) []byte {
 	data = bytes.Clone(data[:max(0, len(data)-r.Truncate)])
 	if r.Flip && len(data) > 0 {
 		data[len(data)/2] ^= 0xff
@@ -92,36 +84,43 @@ func (r *Rule) damage(data []byte) []byte {
 	return data
 }
 
-// Store is a storage.Store with faults.
-type Store struct {
+// FaultyStore is a storage.Store in which a test chooses which calls fail, and how:
+//
+//	store := storagetest.WithFaults(storagetest.NewMemory(),
+//		&storagetest.Fault{Op: storagetest.Create, Name: "commits/*", Nth: 2, After: true, Err: storage.ErrUnknown},
+//		&storagetest.Fault{Op: storagetest.Get, Name: "blobs/*/*", Flip: true})
+//
+// The second commit then succeeds in the store but reports an unknown outcome,
+// and all blobs come back damaged.
+type FaultyStore struct {
 	storage.Store
 	mu    sync.Mutex
-	rules []*Rule
+	rules []*Fault
 }
 
-// Wrap adds faults to store. The first matching rule applies.
-func Wrap(store storage.Store, rules ...*Rule) *Store {
-	return &Store{Store: store, rules: rules}
+// WithFaults adds faults to store. The first that matches applies.
+func WithFaults(store storage.Store, rules ...*Fault) *FaultyStore {
+	return &FaultyStore{Store: store, rules: rules}
 }
 
 // Add installs further rules.
-func (s *Store) Add(rules ...*Rule) {
+func (s *FaultyStore) Add(rules ...*Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = append(s.rules, rules...)
 }
 
 // Clear removes all rules.
-func (s *Store) Clear() {
+func (s *FaultyStore) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = nil
 }
 
-// none is the rule of calls without a fault.
-var none = &Rule{}
+// noFault is the rule of calls without a fault.
+var noFault = &Fault{}
 
-func (s *Store) rule(op Op, names ...string) *Rule {
+func (s *FaultyStore) rule(op Op, names ...string) *Fault {
 	r := s.find(op, names)
 	if r.Call != nil {
 		r.Call()
@@ -129,7 +128,7 @@ func (s *Store) rule(op Op, names ...string) *Rule {
 	return r
 }
 
-func (s *Store) find(op Op, names []string) *Rule {
+func (s *FaultyStore) find(op Op, names []string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.rules {
@@ -137,11 +136,11 @@ func (s *Store) find(op Op, names []string) *Rule {
 			return r
 		}
 	}
-	return none
+	return noFault
 }
 
 // apply calls do unless the rule fails the call first.
-func (r *Rule) apply(do func() error) error {
+func (r *Fault) apply(do func() error) error {
 	if r.Err != nil && !r.After {
 		return r.Err
 	}
@@ -151,7 +150,7 @@ func (r *Rule) apply(do func() error) error {
 	return r.Err
 }
 
-func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
+func (s *FaultyStore) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
 	r := s.rule(Put, name)
 	return r.apply(func() error {
 		if !r.Flip && r.Truncate == 0 {
@@ -168,16 +167,16 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, d stor
 	})
 }
 
-func (s *Store) Copy(ctx context.Context, from, to string, d storage.Durability) error {
+func (s *FaultyStore) Copy(ctx context.Context, from, to string, d storage.Durability) error {
 	return s.rule(Copy, from, to).apply(func() error { return s.Store.Copy(ctx, from, to, d) })
 }
 
-func (s *Store) Create(ctx context.Context, name string, data []byte) error {
+func (s *FaultyStore) Create(ctx context.Context, name string, data []byte) error {
 	r := s.rule(Create, name)
 	return r.apply(func() error { return s.Store.Create(ctx, name, r.damage(data)) })
 }
 
-func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+func (s *FaultyStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	r := s.rule(Get, name)
 	if r.Err != nil {
 		return nil, r.Err
@@ -191,27 +190,27 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 	return io.NopCloser(bytes.NewReader(r.damage(data))), err
 }
 
-func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
+func (s *FaultyStore) Head(ctx context.Context, name string) (storage.Info, error) {
 	if r := s.rule(Head, name); r.Err != nil {
 		return storage.Info{}, r.Err
 	}
 	return s.Store.Head(ctx, name)
 }
 
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+func (s *FaultyStore) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	if r := s.rule(List, prefix); r.Err != nil {
 		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, r.Err) }
 	}
 	return s.Store.List(ctx, prefix)
 }
 
-func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+func (s *FaultyStore) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
 	if r := s.rule(Children, dir); r.Err != nil {
 		return func(yield func(string, error) bool) { yield("", r.Err) }
 	}
 	return s.Store.Children(ctx, dir)
 }
 
-func (s *Store) Delete(ctx context.Context, names ...string) error {
+func (s *FaultyStore) Delete(ctx context.Context, names ...string) error {
 	return s.rule(Delete, names...).apply(func() error { return s.Store.Delete(ctx, names...) })
 }
