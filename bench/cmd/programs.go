@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/bench/attacks"
 	"coalmine/bench/cluster"
 	"coalmine/bench/engine"
 	"coalmine/internal/kernels"
-	models "coalmine/models/attacks"
+	"coalmine/models/attacks"
 )
 
 func newSubmit(o *output) *cobra.Command {
@@ -280,7 +279,7 @@ func newIdleWorker(o *output) *cobra.Command {
 }
 
 func newAttacks(o *output) *cobra.Command {
-	options, kind := attacks.Options{}, string(models.MLP)
+	options, kind := attackOptions{}, string(attacks.MLP)
 	c := &cobra.Command{
 		Use:   "attacks",
 		Short: "Time and memory of attacks on recorded updates",
@@ -291,8 +290,8 @@ scores; the difference between two numbers of epochs is that of the epochs.`,
 		Example: "  go run ./bench/cmd attacks --updates 100000 --values 50000 --epochs 5",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			options.Attack = models.Kind(kind)
-			return o.show(attacks.Run(c.Context(), options))
+			options.Attack = attacks.Kind(kind)
+			return o.show(runAttack(c.Context(), options))
 		},
 	}
 	f := c.Flags()
@@ -328,12 +327,12 @@ bound is at most the truth. --bounds-only prints it alone, in half a minute.`,
 			if min(draws, fewDraws, simulated) < 1 {
 				return fmt.Errorf("--draws %d, --few-draws %d, --audits %d; expected at least 1", draws, fewDraws, simulated)
 			}
-			var report attacks.CoverageReport
+			var report CoverageReport
 			if !boundsOnly {
-				report.Rows, report.Few = attacks.RunCoverage(draws, seed), attacks.RunFew(fewDraws, seed, attacks.FewUsers)
+				report.Rows, report.Few = RunCoverage(draws, seed), RunFew(fewDraws, seed, FewUsers)
 			}
 			var err error
-			report.Bounds, err = attacks.RunBounds(simulated, seed)
+			report.Bounds, err = RunBounds(simulated, seed)
 			return o.show(&report, err)
 		},
 	}

@@ -1,7 +1,8 @@
-// Package attacks measures the time and memory of training an attack on recorded updates: the
-// real task, with updates generated shard by shard, so that no store has to hold them; and
-// the share of intervals in results that contain the truth.
-package attacks
+// These files measure the time and memory of training an attack on recorded updates: the real task,
+// with updates generated shard by shard, so that no store has to hold them; and the share of
+// intervals in results that contain the truth.
+
+package main
 
 import (
 	"context"
@@ -29,8 +30,8 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Options select the measurements.
-type Options struct {
+// attackOptions select the measurements.
+type attackOptions struct {
 	// Attack to train.
 	Attack attacks.Kind
 	// Updates of shadow devices, each of Values numbers, of the given number of Users.
@@ -39,8 +40,8 @@ type Options struct {
 	Epochs, Memory int
 }
 
-// Result of a measurement.
-type Result struct {
+// attackResult of a measurement.
+type attackResult struct {
 	Attack  attacks.Kind `json:"attack"`
 	Updates int          `json:"updates"`
 	Values  int          `json:"values"`
@@ -54,14 +55,14 @@ type Result struct {
 }
 
 // Print writes a table.
-func (r *Result) Print(w io.Writer) {
+func (r *attackResult) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "attack\tupdates\tvalues\tepochs\tread GB\tseconds\tprocessor s\tlive heap MB\t")
 	fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t\n", r.Attack, r.Updates, r.Values, r.Epochs, r.ReadGB, r.Seconds, r.Processor, r.Heap)
 	_ = t.Flush()
 }
 
-func Run(ctx context.Context, o Options) (*Result, error) {
+func runAttack(ctx context.Context, o attackOptions) (*attackResult, error) {
 	if o.Users < 2 || o.Updates < o.Users || o.Values < 1 {
 		return nil, fmt.Errorf("%d updates of %d users with %d values; expected at least two users, an update of each, and a value", o.Updates, o.Users, o.Values)
 	}
@@ -80,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	before, start := cluster.UsageOf(os.Getpid()), time.Now()
 	err = deanonymization.Reidentify.Run(ctx, tasks.NewTask(spec, source, nowhere{}, nil, nil))
-	return &Result{
+	return &attackResult{
 		Attack: o.Attack, Updates: source.rounds * o.Users, Values: o.Values, Epochs: o.Epochs,
 		Seconds: time.Since(start).Seconds(), Processor: (cluster.UsageOf(os.Getpid()).CPU - before.CPU).Seconds(),
 		Heap: float64(source.heap.Load()) / 1e6, ReadGB: float64(source.read.Load()) / 1e9,
@@ -89,7 +90,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 // source generates a gather node with a round in each shard, and the devices.
 type source struct {
-	Options
+	attackOptions
 	rounds     int
 	layout     updates.Layout
 	template   []byte // one shard
@@ -97,8 +98,8 @@ type source struct {
 	heap, read atomic.Int64
 }
 
-func newSource(o Options) (*source, error) {
-	s := &source{Options: o, rounds: (o.Updates + o.Users - 1) / o.Users, layout: updates.Layout{Layers: []updates.Layer{{Name: "layer", Values: o.Values}}}}
+func newSource(o attackOptions) (*source, error) {
+	s := &source{attackOptions: o, rounds: (o.Updates + o.Users - 1) / o.Users, layout: updates.Layout{Layers: []updates.Layer{{Name: "layer", Values: o.Values}}}}
 	e, err := updates.NewEncoder(s.layout)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@
 // (shared by rows), and of a residual. So the probability is that of a normal distribution with the sum of
 // the variances.
 
-package attacks
+package main
 
 import (
 	"fmt"

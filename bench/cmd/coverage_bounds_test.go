@@ -1,4 +1,4 @@
-package attacks
+package main
 
 import (
 	"fmt"
