@@ -33,7 +33,6 @@ import (
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/plan/localexec"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 )
 
 // Training is the size of a training: its rounds, and the client tasks of each round, in
@@ -191,7 +190,7 @@ func connect(ctx context.Context, redis string) (conn *queue.Conn, holder string
 func (t Training) machinery(ctx context.Context, archive *storage.Archive, conn *queue.Conn, holder string, log *slog.Logger) (time.Duration, error) {
 	registry := compile.Registry()
 	leader, err := coordinator.New(coordinator.Config{
-		Archive: archive, Queue: conn.Broker(), Compile: planned.CompileParts, Registry: registry, Holder: holder, Place: conn.String(), Log: log,
+		Archive: archive, Queue: conn.Broker(), Compile: runs.CompileParts, Registry: registry, Holder: holder, Place: conn.String(), Log: log,
 	})
 	if err != nil {
 		return 0, err

@@ -27,8 +27,8 @@ import (
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/datadir"
-	"coalmine/workflows/runs/planned"
 )
 
 func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string) (*coordinator.Coordinator, error) {
@@ -43,7 +43,7 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 	return coordinator.New(coordinator.Config{
 		Archive:     archive,
 		Queue:       conn.Broker(),
-		Compile:     planned.CompileParts,
+		Compile:     runs.CompileParts,
 		Registry:    registry,
 		Holder:      holder,
 		Place:       conn.String(),

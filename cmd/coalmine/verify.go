@@ -19,7 +19,6 @@ import (
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/plan/localexec"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 )
 
 const verifyHelp = `Run a random sample of a run's committed nodes again on this machine, and compare the
@@ -108,7 +107,7 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 	if err != nil {
 		return nil, err
 	}
-	p, err := planned.Plan(ctx, archive, run)
+	p, err := runs.PlanOf(ctx, archive, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

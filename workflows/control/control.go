@@ -29,7 +29,6 @@ import (
 	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/leadership"
-	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/retention"
 	"coalmine/workflows/runs/status"
 )
@@ -589,7 +588,7 @@ func (l *Local) Experiment(ctx context.Context, name string) (*experiment.Spec, 
 	if err != nil {
 		return nil, err
 	}
-	spec, err := planned.Experiment(run)
+	spec, err := runs.Experiment(run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

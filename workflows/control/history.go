@@ -14,7 +14,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/status"
 )
 
@@ -153,7 +152,7 @@ func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]Attem
 // programs returns the trainings of a run by programs, without failures: their logs hold
 // the output of the program. Without a readable plan it returns nil.
 func (l *Local) programs(ctx context.Context, run *runs.Run) (nodes []troubledNode) {
-	found, err := planned.Read(ctx, l.archive, run)
+	found, err := runs.ReadPlanned(ctx, l.archive, run)
 	if err != nil || found.Unreadable != nil {
 		return nil
 	}

@@ -21,7 +21,6 @@ import (
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
-	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/retention"
 )
 
@@ -76,7 +75,7 @@ func (l *Local) collector(olderThan *float64) (*retention.Collector, error) {
 		}
 		age = time.Duration(*olderThan * float64(time.Second))
 	}
-	return &retention.Collector{Archive: l.archive, Compile: planned.Compile, Sources: planned.Sources, OlderThan: age}, nil
+	return &retention.Collector{Archive: l.archive, Compile: runs.Compile, Sources: runs.Sources, OlderThan: age}, nil
 }
 
 // asLeader calls do with the right to delete.

@@ -24,7 +24,6 @@ import (
 	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
-	"coalmine/workflows/runs/planned"
 )
 
 // Instead of a round, LastRound means the end of the training, and NewestRound the last
@@ -168,10 +167,10 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 
 // exporter finds the nodes of one cell.
 type exporter struct {
-	run  *planned.Run
+	run  *runs.Planned
 	plan *plan.Plan
 	cell *plan.Cell
-	// experiment is empty if this build cannot read it: see planned.Run.
+	// experiment is empty if this build cannot read it: see runs.Planned.
 	experiment *experiment.Experiment
 }
 
@@ -198,7 +197,7 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 	if err != nil {
 		return nil, err
 	}
-	found, err := planned.Read(ctx, l.archive, run)
+	found, err := runs.ReadPlanned(ctx, l.archive, run)
 	if err != nil {
 		return nil, err
 	}
@@ -395,7 +394,7 @@ func (x *plans) get(ctx context.Context, archive *storage.Archive, run *runs.Run
 	if x.plan != nil && x.run == run.ID && x.submitted.Equal(run.State.Submitted) {
 		return x.plan, nil
 	}
-	p, err := planned.Plan(ctx, archive, run)
+	p, err := runs.PlanOf(ctx, archive, run)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 )
 
 // Choice is the run chosen for a name that fits several runs of one experiment: the newest.
@@ -226,7 +225,7 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 	if newest.Spec.Digest == run.Spec.Digest {
 		return nil, nil
 	}
-	before, err := planned.Experiment(newest)
+	before, err := runs.Experiment(newest)
 	if err != nil {
 		return nil, nil // from a build with other fields
 	}

@@ -16,7 +16,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/status"
 )
 
@@ -35,7 +34,7 @@ type recorded struct {
 func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	r := &recorded{submitted: run.State.Submitted, spec: run.Spec}
 	r.spec.Experiment = nil
-	spec, err := planned.Experiment(run)
+	spec, err := runs.Experiment(run)
 	if err != nil {
 		r.err = err
 		r.cells = l.plannedCells(ctx, run)
@@ -44,7 +43,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	r.gated = slices.ContainsFunc(spec.Cells, func(c experiment.Cell) bool { return c.Experiment.Audit != nil && c.Experiment.Audit.FailIf != nil })
 	head := *spec
 	head.Cells = slices.Clone(spec.Cells[:min(len(spec.Cells), glanceCells)])
-	if lost, err := planned.CellUnderOtherKey(ctx, l.archive, run, spec); err == nil && lost != "" {
+	if lost, err := runs.CellUnderOtherKey(ctx, l.archive, run, spec); err == nil && lost != "" {
 		r.err = fmt.Errorf("cell %s: %s", lost, plan.LostReport)
 	}
 	r.head, r.cells = &head, make([]status.Cell, len(spec.Cells))
@@ -72,7 +71,7 @@ func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 
 // specOf returns the experiment of a run or, if it cannot be read, the part in the record of the plan.
 func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, error) {
-	spec, err := planned.Experiment(run)
+	spec, err := runs.Experiment(run)
 	if err == nil {
 		return spec, nil
 	}
@@ -80,7 +79,7 @@ func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, er
 	if none != nil {
 		return nil, err
 	}
-	return planned.Outline(run, p), nil
+	return runs.Outline(run, p), nil
 }
 
 // records caches the fields of runs' records that statuses show.

@@ -18,7 +18,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 )
 
 // Curve holds the measurements of a cell along its training, also of a training in progress.
@@ -66,7 +65,7 @@ func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cel
 // findCell returns a cell of a run, the plan, and the cell in the plan. The error wraps
 // storage.ErrNotFound if the run has no such cell.
 func findCell(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string) (*experiment.Cell, *plan.Plan, *plan.Cell, error) {
-	planned, err := planned.Read(ctx, archive, run)
+	planned, err := runs.ReadPlanned(ctx, archive, run)
 	if err == nil {
 		err = planned.Readable("the curve of a training")
 	}

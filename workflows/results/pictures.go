@@ -16,7 +16,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 )
 
 // Picture is an audit's picture of one cell after one round.
@@ -47,11 +46,11 @@ type Shown struct {
 // LoadPictures reads the pictures of a run, cell by cell and round by round. While the run goes on,
 // rounds that are not measured yet have no pictures.
 func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, s Shown) ([]Picture, error) {
-	spec, err := planned.Experiment(run)
+	spec, err := runs.Experiment(run)
 	if err != nil || !slices.ContainsFunc(spec.Cells, asksForPictures) {
 		return []Picture{}, nil // no plan is needed
 	}
-	read, err := planned.Read(ctx, archive, run)
+	read, err := runs.ReadPlanned(ctx, archive, run)
 	if err != nil || read.Unreadable != nil {
 		return []Picture{}, err
 	}

@@ -20,7 +20,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/planned"
 )
 
 // Results are the results of a run, complete or not.
@@ -127,7 +126,7 @@ const (
 
 // Load reads the results of a run. Cells that are not done have no report.
 func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Results, error) {
-	planned, err := planned.Read(ctx, archive, run)
+	planned, err := runs.ReadPlanned(ctx, archive, run)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +145,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 }
 
 // loadCells reads several cells at the same time.
-func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *planned.Run) error {
+func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *runs.Planned) error {
 	p := run.Plan
 	r.Cells = make([]Cell, len(p.Cells))
 	group, ctx := goroutines.WithContext(ctx)
@@ -190,7 +189,7 @@ func (r *Results) Stale(ctx context.Context, archive *storage.Archive) (bool, er
 	return grown.Load(), nil
 }
 
-func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int) (Cell, error) {
+func load(ctx context.Context, archive *storage.Archive, run *runs.Planned, i int) (Cell, error) {
 	spec, p, planned := &run.Spec.Cells[i], run.Plan, &run.Plan.Cells[i]
 	e, readable := &spec.Experiment, run.Unreadable == nil
 	cell := Cell{Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Row: spec.Row, Status: Pending}
@@ -267,7 +266,7 @@ func underestimates(c *audits.Cell) *bool {
 
 // finished returns the report of a finished cell, or else the outputs that storage lacks. Without
 // an audit the report does not wait for the model, but the cell does.
-func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
+func finished(ctx context.Context, archive *storage.Archive, run *runs.Planned, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
 	done := run.State.Outcomes[spec.Name] == runs.Done
 	if done && !run.Recorded {
 		has, err := plan.HasReport(ctx, archive, planned.Report.Key, run.State.Finished)

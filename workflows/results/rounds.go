@@ -18,7 +18,6 @@ import (
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
-	"coalmine/workflows/runs/planned"
 )
 
 // Rounds holds the metrics of all completed rounds of a run's trainings.
@@ -99,7 +98,7 @@ func roundOf(e *experiment.Experiment, row checkpoints.Row, rates func(round int
 
 // LoadRounds reads the rounds of all cells of a run.
 func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Rounds, error) {
-	planned, err := planned.Read(ctx, archive, run)
+	planned, err := runs.ReadPlanned(ctx, archive, run)
 	if err == nil {
 		err = planned.Readable("the table of its rounds")
 	}

@@ -1,8 +1,4 @@
-// Package planned finds the plan of a run: the recorded one or, for a run from before plans were
-// recorded, the one that this build compiles from its experiment. Code that shows the outputs of a
-// run uses it, so that it finds them even if this build would plan the experiment differently, or
-// cannot read it.
-package planned
+package runs
 
 import (
 	"context"
@@ -17,12 +13,13 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/runs"
 )
 
-// Run is a run with its plan.
-type Run struct {
-	*runs.Run
+// Planned is a run with its plan: the recorded one or, for a run from before plans were recorded, the
+// one that this build compiles from its experiment. Code that shows the outputs of a run uses it, so
+// that it finds them even if this build would plan the experiment differently, or cannot read it.
+type Planned struct {
+	*Run
 	Plan *plan.Plan
 	// Spec is the experiment, with the cells of the plan in the same order.
 	Spec *experiment.Spec
@@ -33,9 +30,9 @@ type Run struct {
 	Unreadable error
 }
 
-// Plan returns the plan of a run. An error marked tasks.Permanent means that no plan is recorded
+// PlanOf returns the plan of a run. An error marked tasks.Permanent means that no plan is recorded
 // and the experiment cannot be compiled.
-func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
+func PlanOf(ctx context.Context, archive *storage.Archive, run *Run) (*plan.Plan, error) {
 	p, err := plan.ReadNewestRecord(ctx, archive, run.ID)
 	if errors.Is(err, storage.ErrNotFound) {
 		return Compile(ctx, run)
@@ -43,20 +40,20 @@ func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.P
 	return p, err
 }
 
-// Read returns a run with its plan and its experiment.
-func Read(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Run, error) {
+// ReadPlanned returns a run with its plan and its experiment.
+func ReadPlanned(ctx context.Context, archive *storage.Archive, run *Run) (*Planned, error) {
 	p, err := plan.ReadNewestRecord(ctx, archive, run.ID)
 	if errors.Is(err, storage.ErrNotFound) {
 		spec, p, err := experimentAndPlan(run)
 		if err != nil {
 			return nil, fmt.Errorf("run %s: %w", run.ID, err)
 		}
-		return &Run{Run: run, Plan: p, Spec: spec}, nil
+		return &Planned{Run: run, Plan: p, Spec: spec}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	r := &Run{Run: run, Plan: p, Recorded: true}
+	r := &Planned{Run: run, Plan: p, Recorded: true}
 	if r.Spec, r.Unreadable = Experiment(run); r.Unreadable == nil {
 		r.Unreadable = fits(r.Spec, p)
 	}
@@ -80,7 +77,7 @@ func fits(spec *experiment.Spec, p *plan.Plan) error {
 }
 
 // Outline returns the part of an experiment that a recorded plan has.
-func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
+func Outline(run *Run, p *plan.Plan) *experiment.Spec {
 	spec := &experiment.Spec{Name: run.Spec.Name, Cells: make([]experiment.Cell, len(p.Cells))}
 	for i := range p.Cells {
 		c := &p.Cells[i]
@@ -97,7 +94,7 @@ func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 }
 
 // LossReason returns the reason why the report of a done cell may be missing from the store.
-func (r *Run) LossReason() string {
+func (r *Planned) LossReason() string {
 	if r.Recorded {
 		return "it is done, but its report is gone from the store: coalmine retry " + r.ID + " recomputes it"
 	}
@@ -107,8 +104,8 @@ func (r *Run) LossReason() string {
 // CheckReports returns an error that wraps storage.ErrNotFound if a cell is done and the store has its
 // report only under another key, or not at all: outputs under the keys of this build belong to a
 // later run of the experiment.
-func (r *Run) CheckReports(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
-	if r.Recorded || r.State.Outcomes[cell.Name] != runs.Done {
+func (r *Planned) CheckReports(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
+	if r.Recorded || r.State.Outcomes[cell.Name] != Done {
 		return nil
 	}
 	has, err := plan.HasReport(ctx, archive, cell.Report.Key, r.State.Finished)
@@ -120,8 +117,8 @@ func (r *Run) CheckReports(ctx context.Context, archive *storage.Archive, cell *
 
 // CellUnderOtherKey returns the first done cell of a finished run without a recorded plan, if the store lacks
 // the cell's report under the key of this build (see plan.LostReport); else "".
-func CellUnderOtherKey(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
-	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == runs.Done })
+func CellUnderOtherKey(ctx context.Context, archive *storage.Archive, run *Run, spec *experiment.Spec) (cell string, err error) {
+	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == Done })
 	if i < 0 {
 		return "", nil
 	}
@@ -144,7 +141,7 @@ func CellUnderOtherKey(ctx context.Context, archive *storage.Archive, run *runs.
 
 // Readable returns an error if the experiment cannot be read. The error has the reason and the
 // name of the result that needs the experiment.
-func (r *Run) Readable(result string) error {
+func (r *Planned) Readable(result string) error {
 	if r.Unreadable == nil {
 		return nil
 	}
@@ -152,16 +149,16 @@ func (r *Run) Readable(result string) error {
 }
 
 // Experiment reads the experiment of a recorded run. The error names the build that wrote it.
-func Experiment(run *runs.Run) (*experiment.Spec, error) {
+func Experiment(run *Run) (*experiment.Spec, error) {
 	spec, err := experiment.ReadSpec(run.Spec.Experiment)
 	if err != nil {
-		return nil, runs.SpecFormat.Explain(run.Spec.Stamp, err)
+		return nil, SpecFormat.Explain(run.Spec.Stamp, err)
 	}
 	return spec, nil
 }
 
 // experimentAndPlan reads the experiment of a recorded run, and compiles it.
-func experimentAndPlan(run *runs.Run) (*experiment.Spec, *plan.Plan, error) {
+func experimentAndPlan(run *Run) (*experiment.Spec, *plan.Plan, error) {
 	spec, err := Experiment(run)
 	if err != nil {
 		return nil, nil, err
@@ -172,13 +169,13 @@ func experimentAndPlan(run *runs.Run) (*experiment.Spec, *plan.Plan, error) {
 
 // Compile makes the plan of a recorded run. The error of a record that does not
 // compile is marked tasks.Permanent.
-func Compile(_ context.Context, run *runs.Run) (*plan.Plan, error) {
+func Compile(_ context.Context, run *Run) (*plan.Plan, error) {
 	_, p, err := experimentAndPlan(run)
 	return p, tasks.Permanent(err)
 }
 
 // CompileParts makes the plan of a recorded run as Compile does, some cells at a time.
-func CompileParts(_ context.Context, run *runs.Run) (plan.Parts, error) {
+func CompileParts(_ context.Context, run *Run) (plan.Parts, error) {
 	spec, err := Experiment(run)
 	if err != nil {
 		return nil, tasks.Permanent(err)
@@ -197,7 +194,7 @@ func CompileParts(_ context.Context, run *runs.Run) (plan.Parts, error) {
 }
 
 // Sources returns the files from which the data of a recorded run was imported, each once.
-func Sources(run *runs.Run) ([]storage.Digest, error) {
+func Sources(run *Run) ([]storage.Digest, error) {
 	spec, err := Experiment(run)
 	if err != nil {
 		return nil, err
