@@ -66,7 +66,7 @@ nightly:
 # programs that were built without the detector.
 RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
 	./workflows/control ./workflows/coordinator/... ./workflows/runs/datadir ./workflows/runs/leadership \
-	./workflows/runs/availability ./workflows/runs/retention ./workflows/runs \
+	./workflows/runs/retention ./workflows/runs \
 	./workflows/control/submission ./workflows/plan/localexec ./tasks ./tasks/taskstest \
 	./internal/queue ./internal/secrets ./internal/memory ./internal/goroutines \
 	./internal/testserver/... ./internal/tracing ./models/networks

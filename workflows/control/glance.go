@@ -17,7 +17,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/retention"
 	"coalmine/workflows/runs/status"
 )
@@ -124,8 +123,8 @@ func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []stat
 
 // seen is the state of the targets of cells in storage.
 type seen struct {
-	nodes  map[storage.Key]bool               // standing ones that are available
-	chains map[storage.Key]availability.Chain // by recipe
+	nodes  map[storage.Key]bool             // standing ones that are available
+	chains map[storage.Key]plan.StoredChain // by recipe
 }
 
 // step returns the last step from which the cell's training can continue.
@@ -151,7 +150,7 @@ func (x *seen) available(r plan.Ref) bool {
 // see looks up the targets of a plan's cells.
 func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	nodes, goals := targets(p)
-	x := &seen{nodes: nodes, chains: make(map[storage.Key]availability.Chain)}
+	x := &seen{nodes: nodes, chains: make(map[storage.Key]plan.StoredChain)}
 	var mu sync.Mutex // guards x
 	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(lookupsAtOnce)
@@ -167,7 +166,7 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	for _, recipe := range plan.SortedKeys(goals) {
 		group.Go(func() error {
 			chain := p.Chains[recipe]
-			surveyor := availability.Surveyor{LookUp: g.lookUp, Has: g.has, Chain: chain, Kept: retention.ClaimOf(chain).StepsKept}
+			surveyor := plan.Surveyor{LookUp: g.lookUp, Has: g.has, Chain: chain, Kept: retention.ClaimOf(chain).StepsKept}
 			found, err := surveyor.Survey(ctx, chain.Steps, goals[recipe])
 			mu.Lock()
 			defer mu.Unlock()
@@ -206,11 +205,11 @@ func (g *glance) ask() error {
 	return nil
 }
 
-func (g *glance) lookUp(ctx context.Context, key storage.Key) (availability.Node, error) {
+func (g *glance) lookUp(ctx context.Context, key storage.Key) (plan.Stored, error) {
 	if err := g.ask(); err != nil {
-		return availability.Node{}, err
+		return plan.Stored{}, err
 	}
-	found, err := availability.LookUp(ctx, g.archive, key)
+	found, err := plan.LookUp(ctx, g.archive, key)
 	if found.Commit != nil {
 		g.note(found.Commit.Provenance)
 	}

@@ -18,8 +18,8 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/retention"
 )
@@ -169,12 +169,12 @@ func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, 
 	if err != nil {
 		return 0, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	found, err := availability.LookUpAll(ctx, l.archive, p.Kept())
+	found, err := plan.LookUpAll(ctx, l.archive, p.Kept())
 	if err != nil {
 		return 0, err
 	}
-	missing := lists.Count(found, func(n availability.Node) bool { return !n.Available() })
-	damaged, err := availability.Damaged(ctx, l.archive, found, func(storage.Key) bool { return true })
+	missing := lists.Count(found, func(n plan.Stored) bool { return !n.Available() })
+	damaged, err := plan.Damaged(ctx, l.archive, found, func(storage.Key) bool { return true })
 	if err != nil || len(damaged) == 0 {
 		return missing, err
 	}

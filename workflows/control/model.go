@@ -23,7 +23,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 )
 
 // Instead of a round, LastRound means the end of the training, and NewestRound the last
@@ -287,7 +286,7 @@ func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	}
 	var rounds []int
 	for _, round := range slices.Sorted(maps.Keys(refs)) {
-		node, err := availability.LookUp(ctx, l.archive, refs[round].Key)
+		node, err := plan.LookUp(ctx, l.archive, refs[round].Key)
 		if err != nil {
 			return nil, err
 		}
@@ -304,7 +303,7 @@ func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, 
 	if chain == nil {
 		return nil, nil
 	}
-	done, err := availability.LastStep(ctx, l.archive, chain)
+	done, err := plan.LastStep(ctx, l.archive, chain)
 	steps := chain.LastingSteps()
 	for step := plan.Segment(done)*tasks.SegmentSteps + 1; step <= done; step++ {
 		steps = append(steps, step)

@@ -13,7 +13,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/training"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/runs/availability"
 )
 
 // Node is a node of a run's plan and its outputs.
@@ -215,7 +214,7 @@ func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int)
 func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 	return each(ctx, len(nodes), func(ctx context.Context, i int) error {
 		n := &nodes[i]
-		found, err := availability.LookUp(ctx, l.archive, n.Key)
+		found, err := plan.LookUp(ctx, l.archive, n.Key)
 		if err != nil || found.Commit == nil {
 			return err
 		}

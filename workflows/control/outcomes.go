@@ -15,9 +15,9 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/reports"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/status"
 )
 
@@ -236,7 +236,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	if err := l.addGrounds(ctx, x, &s); err != nil {
 		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)
 	}
-	rows, err := availability.Rows(ctx, l.archive, x.cell.Chain, spendingSegments)
+	rows, err := plan.Rows(ctx, l.archive, x.cell.Chain, spendingSegments)
 	if err != nil {
 		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)
 	}

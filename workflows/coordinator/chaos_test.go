@@ -17,7 +17,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/retention"
 )
 
@@ -43,7 +42,7 @@ func (w *world) checkTruth(names ...string) {
 		for _, c := range p.Cells {
 			for _, ref := range []plan.Ref{c.Report, c.Model} {
 				must.Do(w.t, e.Reach(p, ref))
-				f, err := availability.LookUp(context.Background(), w.archive, ref.Key)
+				f, err := plan.LookUp(context.Background(), w.archive, ref.Key)
 				if err != nil || !f.Available() {
 					w.fail("target of %s %s is not available: %s, %v", name, c.Name, f.Reason(), err)
 				}

@@ -16,7 +16,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/retention"
 )
@@ -184,7 +183,7 @@ func checkpointsOf(w *world, p *plan.Plan) []int {
 	var steps []int
 	for _, c := range p.Chains {
 		for r := 1; r <= c.Steps; r++ {
-			if f, err := availability.LookUp(context.Background(), w.archive, c.Key(r)); err == nil && f.Available() {
+			if f, err := plan.LookUp(context.Background(), w.archive, c.Key(r)); err == nil && f.Available() {
 				steps = append(steps, r)
 			}
 		}

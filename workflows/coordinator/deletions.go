@@ -7,7 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs/retention"
 )
 
@@ -179,7 +179,7 @@ func (d *deletions) seekResidue(ch *graph.Chain) {
 	l.residue = residueSought
 	residue := retention.Residue{
 		Archive: d.store.archive, Chain: ch.Shape, Claims: d.ledger.On(ch.Recipe), Needed: ch.Needed(),
-		Found: availability.Chain{Frontier: ch.Frontier, Checkpoints: slices.Clone(ch.Have)},
+		Found: plan.StoredChain{Frontier: ch.Frontier, Checkpoints: slices.Clone(ch.Have)},
 	}
 	d.seek(ch, "looking for old rounds", residue.Find, func(l *retired) { l.residue = residueKnown })
 }

@@ -10,7 +10,6 @@ import (
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 )
 
 // finishIfEnded ends a run when all its cells have ended, the retired outputs
@@ -123,7 +122,7 @@ func (r *run) stillVerifying() bool {
 }
 
 // confirm reports whether all targets were found. Missing targets are looked up again.
-func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.Key, found []availability.Node) bool {
+func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.Key, found []plan.Stored) bool {
 	all := true
 	for i, key := range keys {
 		if !found[i].Available() {

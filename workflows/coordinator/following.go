@@ -12,7 +12,6 @@ import (
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/retention"
 )
 
@@ -298,9 +297,9 @@ func (c *compilation) remember() {
 		return
 	}
 	finished := r.State.Finished
-	lost := func(n availability.Node) bool { return !n.Available() || !plan.IsReportOf(n.Commit, finished) }
+	lost := func(n plan.Stored) bool { return !n.Available() || !plan.IsReportOf(n.Commit, finished) }
 	c.start(reading, func(ctx context.Context) func() {
-		stored, err := availability.LookUpAll(ctx, c.Archive, reports)
+		stored, err := plan.LookUpAll(ctx, c.Archive, reports)
 		if err == nil && !slices.ContainsFunc(stored, lost) {
 			err = c.store.keepPlan(ctx, r.ID, &c.record)
 		}

@@ -12,8 +12,8 @@ import (
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 )
 
 // pollWorkers reads the live workers.
@@ -124,7 +124,7 @@ func (t *term) checkThen(a *graph.Attempt, next func()) {
 	a.Checked, a.Checking = t.now(), true
 	unreported := func() bool { return t.graph.Attempt(a.ID) == a }
 	t.persist(reading, "looking for an attempt's outcome", unreported, func(ctx context.Context) (func(), error) {
-		found, err := availability.LookUp(ctx, t.store.archive, a.Task.Key)
+		found, err := plan.LookUp(ctx, t.store.archive, a.Task.Key)
 		return func() {
 			a.Checking = false
 			if !unreported() {

@@ -24,7 +24,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/status"
 )
@@ -98,7 +97,7 @@ func (q *liveQueue) enqueue(m queue.Message) error {
 func (q *liveQueue) execute(a attempts.Attempt) attempts.Outcome {
 	ctx := context.Background()
 	o := attempts.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: attempts.Failed, Tokens: 100}
-	if f, err := availability.LookUp(ctx, q.archive, a.Key); err == nil && f.Available() {
+	if f, err := plan.LookUp(ctx, q.archive, a.Key); err == nil && f.Available() {
 		o.Result, o.Objects = attempts.Done, f.Commit.Objects()
 		return o
 	}

@@ -6,7 +6,7 @@ import (
 
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs/leadership"
 )
 
@@ -130,7 +130,7 @@ func (t *term) lookUp(nodes []*graph.Node) {
 
 func (t *term) survey(ch *graph.Chain) {
 	claims, goals := t.ledger.On(ch.Recipe), ch.Goals()
-	surveyor := availability.Surveyor{LookUp: t.store.lookUp, Has: t.store.archive.HasCommit, Chain: ch.Shape, Kept: claims.StepsKept}
+	surveyor := plan.Surveyor{LookUp: t.store.lookUp, Has: t.store.archive.HasCommit, Chain: ch.Shape, Kept: claims.StepsKept}
 	held := func() bool { return t.graph.Chain(ch.Recipe) == ch }
 	t.persist(reading, "looking for the checkpoints of a training", held, func(ctx context.Context) (func(), error) {
 		found, err := surveyor.Survey(ctx, claims.Limit(), goals)

@@ -25,7 +25,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 )
 
@@ -542,7 +541,7 @@ func (w *world) work(x *simWorker, e *execution) {
 // The steps of an execution are those of a real worker: look for the commit,
 // compute, store the blobs, commit, report.
 func (w *world) lookFirst(x *simWorker, e *execution) {
-	f := must.Get(availability.LookUp(context.Background(), w.archive, e.attempt.Key))(w.t)
+	f := must.Get(plan.LookUp(context.Background(), w.archive, e.attempt.Key))(w.t)
 	if f.Available() {
 		w.end(x, e, attempts.Outcome{Result: attempts.Done, Objects: f.Commit.Objects()})
 		return

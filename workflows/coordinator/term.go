@@ -15,7 +15,6 @@ import (
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/retention"
 )
@@ -107,28 +106,28 @@ type leaderStore struct {
 	token   *leadership.Token
 }
 
-// lookUp is availability.LookUp for the leader: a torn record is removed, so that the
+// lookUp is plan.LookUp for the leader: a torn record is removed, so that the
 // node can commit again.
-func (s *leaderStore) lookUp(ctx context.Context, key storage.Key) (availability.Node, error) {
-	n, err := availability.LookUp(ctx, s.archive, key)
+func (s *leaderStore) lookUp(ctx context.Context, key storage.Key) (plan.Stored, error) {
+	n, err := plan.LookUp(ctx, s.archive, key)
 	if err != nil || !n.Torn {
 		return n, err
 	}
 	if err := s.token.Check(ctx); err != nil {
-		return availability.Node{}, err
+		return plan.Stored{}, err
 	}
 	_, err = s.archive.RemoveTorn(ctx, key)
-	return availability.Node{}, err
+	return plan.Stored{}, err
 }
 
 // lookUpOutcome looks up targets of a run. It reads the reports among them, and deletes the blobs of damaged
 // ones: the run makes them again, and does not end without a table.
-func (s *leaderStore) lookUpOutcome(ctx context.Context, keys []storage.Key, reports map[storage.Key]bool) ([]availability.Node, error) {
-	found, err := availability.LookUpAll(ctx, s.archive, keys)
+func (s *leaderStore) lookUpOutcome(ctx context.Context, keys []storage.Key, reports map[storage.Key]bool) ([]plan.Stored, error) {
+	found, err := plan.LookUpAll(ctx, s.archive, keys)
 	if err != nil {
 		return nil, err
 	}
-	damaged, err := availability.Damaged(ctx, s.archive, found, func(key storage.Key) bool { return reports[key] })
+	damaged, err := plan.Damaged(ctx, s.archive, found, func(key storage.Key) bool { return reports[key] })
 	if err != nil {
 		return nil, err
 	}

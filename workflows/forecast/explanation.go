@@ -14,7 +14,6 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/retention"
 )
 
@@ -201,7 +200,7 @@ func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan
 			x.out.Nodes[ref.Key] = Node{n.Kind, n.Label, Cached, ""}
 		}
 	}
-	found, err := availability.LookUpAll(ctx, x.archive, keys)
+	found, err := plan.LookUpAll(ctx, x.archive, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +244,7 @@ func (x *explainer) survey(ctx context.Context, c *plan.Chain) error {
 	for _, n := range x.plan.Nodes {
 		addGoal(goals, c, n.Needs...)
 	}
-	surveyor := availability.NewSurveyor(x.archive, c, retention.ClaimOf(c).StepsKept)
+	surveyor := plan.NewSurveyor(x.archive, c, retention.ClaimOf(c).StepsKept)
 	stored, err := surveyor.Survey(ctx, c.Steps, slices.Sorted(maps.Keys(goals)))
 	x.have[c.Recipe] = stored.Checkpoints
 	x.out.Chains[c.Recipe] = &Chain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds, Width: c.Width}

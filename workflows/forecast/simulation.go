@@ -25,7 +25,6 @@ import (
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 )
 
 // Cluster is a cluster to run a plan on.
@@ -159,9 +158,9 @@ func (s *simulation) settle() {
 
 // survey returns the state of a chain in storage: the outputs that no pass produces, and those at
 // which passes start.
-func (s *simulation) survey(ch *graph.Chain, goals []int) availability.Chain {
+func (s *simulation) survey(ch *graph.Chain, goals []int) plan.StoredChain {
 	known := s.known.Chains[ch.Recipe]
-	found := availability.Chain{Frontier: s.coarse.round(known.Frontier)}
+	found := plan.StoredChain{Frontier: s.coarse.round(known.Frontier)}
 	there := map[int]bool{}
 	for _, pass := range known.Passes {
 		if from := s.coarse.round(pass.From); from > 0 {

@@ -1,5 +1,7 @@
-// Package plan describes the wants of a run: a DAG of nodes. It is pure and
-// does no I/O, except for the records of plans in the store (Record).
+// Package plan describes the wants of a run: a DAG of nodes. It is pure and does no I/O, except for the
+// records of plans in the store (Record), and for the available outputs there: of a node (LookUp), and of
+// a training of any length (Surveyor). A node is available if it is committed and its blobs can be read.
+// An unavailable node is only work (invariant 6): it is recomputed from the nearest available outputs.
 //
 // Most nodes are standing nodes (import the source, insert the canaries, audit a checkpoint). A training
 // is a Chain of steps, each made of parallel parts and a join. It is unrolled lazily, so a plan of a

@@ -11,7 +11,6 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/runs/availability"
 )
 
 // Tick is the time when a cell's training completed a round; 0 is its initial model.
@@ -80,7 +79,7 @@ func timed(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]ti
 
 // timedSteps returns these steps of the cell's chain, which may continue for other cells.
 func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]int, error) {
-	done, err := availability.LastStep(ctx, archive, cell.Chain)
+	done, err := plan.LastStep(ctx, archive, cell.Chain)
 	if err != nil {
 		return nil, err
 	}

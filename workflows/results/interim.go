@@ -17,7 +17,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/runs/availability"
 )
 
 // Interim is the newest measurement of a cell in training. It does not describe the last model.
@@ -84,7 +83,7 @@ func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 			return 0, err
 		}
 		if begun {
-			step, err := availability.LastStep(ctx, archive, cell.Chain)
+			step, err := plan.LastStep(ctx, archive, cell.Chain)
 			return min(step, cell.ChainSteps()) * cell.Chain.StepRounds, err
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/runs/availability"
 )
 
 // The losses along a training are metrics of its curve, in nats per token over all targets: the training
@@ -92,9 +91,9 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 // rowAt returns the metric row of the task that ends at a round, nil if it is missing.
 func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, round int) (*checkpoints.Row, error) {
 	if planned.Tail.Rounds == 0 || round < planned.Rounds() {
-		return availability.StepRow(ctx, archive, planned.Chain, round/planned.Chain.StepRounds)
+		return plan.StepRow(ctx, archive, planned.Chain, round/planned.Chain.StepRounds)
 	}
-	rows, err := availability.TailRows(ctx, archive, planned.Tail.Node.Key)
+	rows, err := plan.TailRows(ctx, archive, planned.Tail.Node.Key)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 )
 
 // Rounds holds the metrics of all completed rounds of a run's trainings.
@@ -147,14 +146,14 @@ func within(t *experiment.Training, row checkpoints.Row) bool {
 // number of segments; 0 means all.
 func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell, segments int) (rows []checkpoints.Row, err error) {
 	if cell.Chain != nil {
-		if rows, err = availability.Rows(ctx, archive, cell.Chain, segments); err != nil {
+		if rows, err = plan.Rows(ctx, archive, cell.Chain, segments); err != nil {
 			return nil, err
 		}
 	}
 	if cell.Tail.Rounds == 0 {
 		return rows, nil
 	}
-	tail, err := availability.TailRows(ctx, archive, cell.Tail.Node.Key)
+	tail, err := plan.TailRows(ctx, archive, cell.Tail.Node.Key)
 	return append(rows, tail...), err
 }
 

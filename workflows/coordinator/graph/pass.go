@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/plan"
 )
 
 // A pass computes missing checkpoints of a chain from the nearest available checkpoint
@@ -73,7 +73,7 @@ func (ch *Chain) Goals() []int {
 
 // Surveyed sets the state of a chain in storage, from a survey of goals. It
 // reports whether the chain is still held.
-func (g *Graph) Surveyed(ch *Chain, goals []int, found availability.Chain) bool {
+func (g *Graph) Surveyed(ch *Chain, goals []int, found plan.StoredChain) bool {
 	ch.surveying = false
 	if g.chains[ch.Recipe] != ch {
 		return false

@@ -9,7 +9,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 )
 
 // Claim holds the checkpoints of a chain that a run keeps while it exists, finished or not.
@@ -171,7 +170,7 @@ type Residue struct {
 	Needed []int
 	// Found is the result of a survey of the chain: the highest committed step, and the steps with
 	// checkpoints, one of which may be the position of a replay.
-	Found availability.Chain
+	Found plan.StoredChain
 }
 
 // Find searches backwards from every step at which work may have stopped, and
@@ -276,7 +275,7 @@ func (x *residueSearch) hasBlobs(step int) bool {
 	if x.err != nil || step < 1 {
 		return false
 	}
-	n, err := availability.LookUp(x.ctx, x.Archive, x.Chain.Key(step))
+	n, err := plan.LookUp(x.ctx, x.Archive, x.Chain.Key(step))
 	x.err = err
 	return n.Available() && hasEvictable(n.Commit)
 }

@@ -16,7 +16,6 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 )
 
@@ -126,7 +125,7 @@ func TestOfAFinishedTrainingStayWhatItKeepsAndWhatALongerOneGoesOnFrom(t *testin
 	x.collect()
 	c := p.Cells[0].Chain
 	for r := 1; r <= 230; r++ {
-		n := must.Get(availability.LookUp(t.Context(), x.Archive, c.Key(r)))(t)
+		n := must.Get(plan.LookUp(t.Context(), x.Archive, c.Key(r)))(t)
 		whole, record := slices.Contains([]int{50, 120, 230}, r), r > 200 || plan.Boundary(r)
 		if n.Available() != whole || (n.Commit != nil) != (whole || record) {
 			t.Errorf("step %d: available %v, want %v; recorded %v, want %v", r, n.Available(), whole, n.Commit != nil, whole || record)
@@ -139,7 +138,7 @@ func TestOfAFinishedTrainingStayWhatItKeepsAndWhatALongerOneGoesOnFrom(t *testin
 		}
 	}
 	for key, node := range p.Nodes {
-		if n, err := availability.LookUp(t.Context(), x.Archive, key); err != nil || !n.Available() {
+		if n, err := plan.LookUp(t.Context(), x.Archive, key); err != nil || !n.Available() {
 			t.Errorf("%s is %s, %v: standing nodes of a run stay", node.Label, n.Reason(), err)
 		}
 	}
@@ -220,11 +219,11 @@ func TestWhatRunsShareStaysUntilTheLastIsRemoved(t *testing.T) {
 	x.append(second, runs.Started, runs.Finished)
 	x.collect()
 	for _, ref := range []plan.Ref{long.Cells[0].Report, long.Cells[0].Model, long.Cells[0].Chain.At(50)} {
-		if n, err := availability.LookUp(t.Context(), x.Archive, ref.Key); err != nil || !n.Available() {
+		if n, err := plan.LookUp(t.Context(), x.Archive, ref.Key); err != nil || !n.Available() {
 			t.Errorf("what the other run needs is %s, %v", n.Reason(), err)
 		}
 	}
-	if n, err := availability.LookUp(t.Context(), x.Archive, short.Cells[0].Model.Key); err != nil || n.Available() {
+	if n, err := plan.LookUp(t.Context(), x.Archive, short.Cells[0].Model.Key); err != nil || n.Available() {
 		t.Errorf("the model that only the removed run kept is %s, %v", n.Reason(), err)
 	}
 }
@@ -303,7 +302,7 @@ func TestARunThatComesBeforeABatchKeepsWhatItNeeds(t *testing.T) {
 		t.Errorf("the needs of %d runs were heeded, want 2", got.Runs)
 	}
 	for _, ref := range []plan.Ref{removed.Cells[0].Report, removed.Cells[0].Model} {
-		if n, err := availability.LookUp(t.Context(), x.Archive, ref.Key); err != nil || !n.Available() {
+		if n, err := plan.LookUp(t.Context(), x.Archive, ref.Key); err != nil || !n.Available() {
 			t.Errorf("what the new run needs is %s, %v", n.Reason(), err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/retention"
 )
 
@@ -31,15 +30,15 @@ func TestWhatWasReadGoesUnlessItHasGone(t *testing.T) {
 		"the records have gone, too":              {frontier: 110},
 	} {
 		read := retention.Read{Chain: &retention.Chain{Shape: shape, Frontier: c.frontier}, Steps: []int{20, 21, 22, 23}}
-		read.LookUp = func(_ context.Context, key storage.Key) (availability.Node, error) {
+		read.LookUp = func(_ context.Context, key storage.Key) (plan.Stored, error) {
 			is := func(step int) bool { return shape.Key(step) == key }
 			switch {
 			case slices.ContainsFunc(c.whole, is):
-				return availability.Node{Commit: whole}, nil
+				return plan.Stored{Commit: whole}, nil
 			case slices.ContainsFunc(c.bare, is):
-				return availability.Node{Commit: whole, Evicted: []string{"model"}}, nil
+				return plan.Stored{Commit: whole, Evicted: []string{"model"}}, nil
 			}
-			return availability.Node{}, nil
+			return plan.Stored{}, nil
 		}
 		left, err := read.Find(t.Context())
 		var steps []int
@@ -53,8 +52,8 @@ func TestWhatWasReadGoesUnlessItHasGone(t *testing.T) {
 		}
 	}
 	away := errors.New("away")
-	read := retention.Read{Chain: &retention.Chain{Shape: shape}, Steps: []int{1}, LookUp: func(context.Context, storage.Key) (availability.Node, error) {
-		return availability.Node{}, away
+	read := retention.Read{Chain: &retention.Chain{Shape: shape}, Steps: []int{1}, LookUp: func(context.Context, storage.Key) (plan.Stored, error) {
+		return plan.Stored{}, away
 	}}
 	if _, err := read.Find(t.Context()); !errors.Is(err, away) {
 		t.Errorf("with a store that is away: %v", err)

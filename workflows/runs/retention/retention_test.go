@@ -15,7 +15,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 )
 
@@ -173,7 +172,7 @@ func TestALeadersSuccessorFindsWhatItHasLeft(t *testing.T) {
 				x.step()
 			}
 			x.lead()
-			found, err := availability.NewSurveyor(x.archive, x.chain, x.claims.StepsKept).Survey(t.Context(), x.chain.Steps, nil)
+			found, err := plan.NewSurveyor(x.archive, x.chain, x.claims.StepsKept).Survey(t.Context(), x.chain.Steps, nil)
 			if err != nil || found.Frontier != x.frontier {
 				t.Fatalf("seed %d: found %+v, %v, want the frontier %d", seed, found, err, x.frontier)
 			}

@@ -10,7 +10,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 )
 
@@ -147,7 +146,7 @@ func (d *Deletion) carryOut(ctx context.Context, archive *storage.Archive) (err 
 }
 
 // Purge deletes the evicted blobs of nodes, if the token is valid: those of damaged ones still exist.
-func Purge(ctx context.Context, archive *storage.Archive, token *leadership.Token, nodes []*availability.Node) error {
+func Purge(ctx context.Context, archive *storage.Archive, token *leadership.Token, nodes []*plan.Stored) error {
 	if err := token.Check(ctx); err != nil {
 		return err
 	}
@@ -180,7 +179,7 @@ func evictable(b storage.Blob) bool { return !b.IsInline() && b.Name != tasks.Se
 // Read finds checkpoints that were kept only for a standing node, which has read them.
 type Read struct {
 	// LookUp asks storage for a node.
-	LookUp func(context.Context, storage.Key) (availability.Node, error)
+	LookUp func(context.Context, storage.Key) (plan.Stored, error)
 	Chain  *Chain
 	// Steps lists the steps of those checkpoints, ascending, unless something else keeps them.
 	Steps []int

@@ -1,9 +1,4 @@
-// Package availability finds the available outputs of a plan in storage: of a node ([LookUp]), and of a
-// training of any length ([Surveyor]). It changes nothing and lists nothing.
-//
-// A node is available if it is committed and its blobs can be read. An unavailable node is only work
-// (invariant 6): it is recomputed from the nearest available outputs.
-package availability
+package plan
 
 import (
 	"context"
@@ -18,11 +13,10 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/external"
-	"coalmine/workflows/plan"
 )
 
-// Chain is the state of a chain in storage.
-type Chain struct {
+// StoredChain is the state of a chain in storage.
+type StoredChain struct {
 	// Frontier is the highest committed step found, 0 if there is none.
 	Frontier int
 	// Checkpoints lists steps with available checkpoints, ascending: the requested
@@ -38,26 +32,26 @@ type Chain struct {
 // overlooked.
 type Surveyor struct {
 	// LookUp looks up a node in storage, Has only its record. LookUp is called concurrently.
-	LookUp func(context.Context, storage.Key) (Node, error)
+	LookUp func(context.Context, storage.Key) (Stored, error)
 	Has    func(context.Context, storage.Key) (bool, error)
-	Chain  *plan.Chain
+	Chain  *Chain
 	// Kept returns the steps with checkpoints that are kept at a frontier, and
 	// so are likely to be found.
 	Kept func(frontier int) []int
 }
 
-func NewSurveyor(archive *storage.Archive, chain *plan.Chain, kept func(frontier int) []int) Surveyor {
+func NewSurveyor(archive *storage.Archive, chain *Chain, kept func(frontier int) []int) Surveyor {
 	return Surveyor{
-		LookUp: func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) },
+		LookUp: func(ctx context.Context, key storage.Key) (Stored, error) { return LookUp(ctx, archive, key) },
 		Has:    archive.HasCommit, Chain: chain, Kept: kept,
 	}
 }
 
 // Survey looks for the frontier up to the end of the segment of step limit, and
 // for the nearest available checkpoint at or below each of the goals.
-func (s Surveyor) Survey(ctx context.Context, limit int, goals []int) (Chain, error) {
-	x := &search{Surveyor: s, ctx: ctx, seen: make(map[int]Node), near: make(map[int]int)}
-	out := Chain{Frontier: x.frontier(limit)}
+func (s Surveyor) Survey(ctx context.Context, limit int, goals []int) (StoredChain, error) {
+	x := &search{Surveyor: s, ctx: ctx, seen: make(map[int]Stored), near: make(map[int]int)}
+	out := StoredChain{Frontier: x.frontier(limit)}
 	wanted := []int{out.Frontier}
 	for _, goal := range goals {
 		wanted = append(wanted, min(goal, out.Frontier))
@@ -82,16 +76,16 @@ func ascending(steps []int) []int { return slices.Compact(slices.Sorted(slices.V
 type search struct {
 	Surveyor
 	ctx        context.Context
-	candidates []int        // steps at which to look first, ascending
-	seen       map[int]Node // by step
-	near       map[int]int  // results of nearest, by step
+	candidates []int          // steps at which to look first, ascending
+	seen       map[int]Stored // by step
+	near       map[int]int    // results of nearest, by step
 	err        error
 }
 
 // frontier bisects the boundaries, then the segment above the last of them. The boundary at the end of
 // limit's segment counts: if a longer run has closed the segment, the records before it are gone.
 func (x *search) frontier(limit int) int {
-	closed := x.bisect(plan.Segment(plan.SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
+	closed := x.bisect(Segment(SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
 	boundary := closed * tasks.SegmentSteps
 	return x.lastOf(boundary, min(boundary+tasks.SegmentSteps-1, limit))
 }
@@ -181,7 +175,7 @@ func (x *search) nearest(t int) int {
 // startsBelow returns the steps of top's segment at which a row of records may
 // begin: candidates below top, and the boundary, descending.
 func (x *search) startsBelow(top int) []int {
-	boundary := plan.Segment(top-1) * tasks.SegmentSteps
+	boundary := Segment(top-1) * tasks.SegmentSteps
 	var starts []int
 	for _, c := range slices.Backward(x.candidates) {
 		if boundary < c && c < top {
@@ -191,8 +185,8 @@ func (x *search) startsBelow(top int) []int {
 	return append(starts, boundary)
 }
 
-// Node is the state of a node in storage.
-type Node struct {
+// Stored is the state of a node in storage.
+type Stored struct {
 	// Commit is the node's record, nil if there is none, or if it is torn.
 	Commit *storage.Commit
 	// Torn reports an invalid record: its writer was interrupted.
@@ -202,10 +196,10 @@ type Node struct {
 }
 
 // Available reports whether the node is committed with all its blobs.
-func (n Node) Available() bool { return n.Commit != nil && len(n.Evicted) == 0 }
+func (n Stored) Available() bool { return n.Commit != nil && len(n.Evicted) == 0 }
 
 // Reason returns the reason why the node is or isn't cached, for display.
-func (n Node) Reason() string {
+func (n Stored) Reason() string {
 	switch {
 	case n.Torn:
 		return "its commit is torn"
@@ -218,30 +212,30 @@ func (n Node) Reason() string {
 }
 
 // LookUp looks up a node in storage. It is not an error if the node is missing, torn or evicted.
-func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Node, error) {
+func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Stored, error) {
 	c, err := archive.Committed(ctx, key)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return Node{}, nil
+		return Stored{}, nil
 	case errors.Is(err, storage.ErrCorrupt):
-		return Node{Torn: true}, nil
+		return Stored{Torn: true}, nil
 	case err != nil:
-		return Node{}, err
+		return Stored{}, err
 	}
 	evicted, err := archive.Missing(ctx, c)
-	return Node{Commit: c, Evicted: evicted}, err
+	return Stored{Commit: c, Evicted: evicted}, err
 }
 
 // lookUpsAtOnce is the number of concurrent lookups of LookUpAll.
 const lookUpsAtOnce = 16
 
 // LookUpAll looks up nodes in storage, and returns their states in the order of the keys.
-func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key) ([]Node, error) {
-	return lookUpAll(ctx, keys, func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) })
+func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key) ([]Stored, error) {
+	return lookUpAll(ctx, keys, func(ctx context.Context, key storage.Key) (Stored, error) { return LookUp(ctx, archive, key) })
 }
 
-func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Context, storage.Key) (Node, error)) ([]Node, error) {
-	found := make([]Node, len(keys))
+func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Context, storage.Key) (Stored, error)) ([]Stored, error) {
+	found := make([]Stored, len(keys))
 	err := goroutines.Each(ctx, len(keys), lookUpsAtOnce, func(ctx context.Context, i int) (err error) {
 		found[i], err = lookUp(ctx, keys[i])
 		return err
@@ -251,8 +245,8 @@ func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Cont
 
 // Damaged reads the blobs of the available nodes among found, if read wants them, and adds the damaged
 // ones to Evicted. It returns the nodes that have some.
-func Damaged(ctx context.Context, archive *storage.Archive, found []Node, read func(storage.Key) bool) ([]*Node, error) {
-	var nodes []*Node
+func Damaged(ctx context.Context, archive *storage.Archive, found []Stored, read func(storage.Key) bool) ([]*Stored, error) {
+	var nodes []*Stored
 	for i := range found {
 		if n := &found[i]; n.Available() && read(n.Commit.Key) {
 			nodes = append(nodes, n)
@@ -262,12 +256,12 @@ func Damaged(ctx context.Context, archive *storage.Archive, found []Node, read f
 		nodes[i].Evicted, err = archive.Damaged(ctx, nodes[i].Commit)
 		return err
 	})
-	return slices.DeleteFunc(nodes, func(n *Node) bool { return n.Available() }), err
+	return slices.DeleteFunc(nodes, func(n *Stored) bool { return n.Available() }), err
 }
 
 // LastStep returns the step that a training has reached; 0 if no step is recorded. Records of boundaries
 // last, and records of steps while their segment is open, so both can be bisected.
-func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) (int, error) {
+func LastStep(ctx context.Context, archive *storage.Archive, chain *Chain) (int, error) {
 	var failed error
 	missing := func(step int) bool {
 		there, err := archive.HasCommit(ctx, chain.Key(step))
@@ -279,7 +273,7 @@ func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) 
 	if !missing(chain.Steps) {
 		return chain.Steps, failed
 	}
-	whole := sort.Search(plan.Segment(chain.Steps), func(i int) bool { return missing((i + 1) * tasks.SegmentSteps) })
+	whole := sort.Search(Segment(chain.Steps), func(i int) bool { return missing((i + 1) * tasks.SegmentSteps) })
 	from := whole * tasks.SegmentSteps
 	open := sort.Search(min(tasks.SegmentSteps-1, chain.Steps-from), func(i int) bool { return missing(from + i + 1) })
 	return from + open, failed
@@ -288,12 +282,12 @@ func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) 
 // Rows returns metric rows of a training's steps, in order: all rows of its open segment, and of closed
 // segments the first, the last and others evenly between them, about most rows in total, or all rows if
 // most is 0. Rows without a record are left out.
-func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most int) ([]checkpoints.Row, error) {
+func Rows(ctx context.Context, archive *storage.Archive, chain *Chain, most int) ([]checkpoints.Row, error) {
 	done, err := LastStep(ctx, archive, chain)
 	if err != nil || done == 0 {
 		return nil, err
 	}
-	whole, stride := plan.Segment(done), 1
+	whole, stride := Segment(done), 1
 	if most > 0 {
 		stride = max(1, (whole+most-1)/most)
 	}
@@ -308,7 +302,7 @@ func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most
 		}
 		rows = append(rows, segment...)
 	}
-	if plan.Boundary(done) {
+	if Boundary(done) {
 		return rows, nil
 	}
 	open, err := stepRows(ctx, archive, chain.Key(done))
@@ -316,9 +310,9 @@ func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most
 }
 
 // StepRow returns the metric row of a step, nil if its record is gone.
-func StepRow(ctx context.Context, archive *storage.Archive, chain *plan.Chain, step int) (*checkpoints.Row, error) {
+func StepRow(ctx context.Context, archive *storage.Archive, chain *Chain, step int) (*checkpoints.Row, error) {
 	name, decode := tasks.RowsBlob, checkpoints.DecodeRows
-	if plan.Boundary(step) {
+	if Boundary(step) {
 		name, decode = tasks.SegmentBlob, checkpoints.DecodeSegment
 	}
 	rows, err := readRows(ctx, archive, chain.Key(step), name, decode)

@@ -1,4 +1,4 @@
-package availability
+package plan
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/workflows/plan"
 )
 
 func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
@@ -46,7 +45,7 @@ func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
 // records are the steps of a chain that have a record, and those among them whose
 // checkpoints can be read.
 type records struct {
-	chain       *plan.Chain
+	chain       *Chain
 	steps       map[storage.Key]int
 	checkpoints map[int]bool
 	heads       int
@@ -54,7 +53,7 @@ type records struct {
 }
 
 func newRecords() *records {
-	chain := &plan.Chain{Recipe: storage.Key{Digest: storage.DigestOf([]byte("recipe"))}}
+	chain := &Chain{Recipe: storage.Key{Digest: storage.DigestOf([]byte("recipe"))}}
 	return &records{chain: chain, steps: make(map[storage.Key]int), checkpoints: make(map[int]bool)}
 }
 
@@ -62,7 +61,7 @@ func newRecords() *records {
 // boundaries, the steps of the open segment, and the checkpoints that are kept.
 func (x *records) reach(frontier int, kept []int) {
 	for r := 1; r <= frontier; r++ {
-		if plan.Boundary(r) || plan.SegmentEnd(r) > frontier || slices.Contains(kept, r) {
+		if Boundary(r) || SegmentEnd(r) > frontier || slices.Contains(kept, r) {
 			x.steps[x.chain.Key(r)] = r
 		}
 	}
@@ -81,12 +80,12 @@ func (x *records) surveyor(kept []int) Surveyor {
 			x.heads++
 			return x.steps[key] > 0, nil
 		},
-		LookUp: func(_ context.Context, key storage.Key) (Node, error) {
+		LookUp: func(_ context.Context, key storage.Key) (Stored, error) {
 			x.looks.Add(1)
 			if x.checkpoints[x.steps[key]] {
-				return Node{Commit: &storage.Commit{}}, nil
+				return Stored{Commit: &storage.Commit{}}, nil
 			}
-			return Node{}, nil
+			return Stored{}, nil
 		},
 	}
 }
@@ -172,7 +171,7 @@ func TestASurveyAsksForManyCheckpointsAtOnce(t *testing.T) {
 		s := x.surveyor(goals)
 		lookUp, all := s.LookUp, make(chan struct{})
 		var asked atomic.Int64
-		s.LookUp = func(ctx context.Context, key storage.Key) (Node, error) {
+		s.LookUp = func(ctx context.Context, key storage.Key) (Stored, error) {
 			if asked.Add(1) == lookUpsAtOnce {
 				close(all)
 			}
@@ -191,7 +190,7 @@ func TestTheLastStepIsNotAboveThatOfARun(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	chain := &plan.Chain{Recipe: storage.Key{Digest: storage.DigestOf([]byte("recipe"))}, Steps: 150}
+	chain := &Chain{Recipe: storage.Key{Digest: storage.DigestOf([]byte("recipe"))}, Steps: 150}
 	record := func(steps ...int) {
 		for _, step := range steps {
 			c := &storage.Commit{Key: chain.Key(step), Kind: "test", KindVersion: 1, Attempt: "1"}
