@@ -25,8 +25,8 @@ import (
 	"coalmine/workers/clients"
 	"coalmine/workers/clients/clientstest"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/plan/localexec"
+	"coalmine/workflows/plan/plantest"
 )
 
 const federation = `
@@ -51,11 +51,11 @@ func trained(t *testing.T) (model []byte, report reports.Report, rows []checkpoi
 	t.Helper()
 	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
 	defer pool.Close()
-	p := compiletest.Plan(t, fmt.Sprintf(federation, clientstest.Command()), storage.DigestOf(compiletest.Source()))
-	e := compiletest.Executor(t, p)
+	p := plantest.Compiled(t, fmt.Sprintf(federation, clientstest.Command()), storage.DigestOf(plantest.Text()))
+	e := plantest.Executor(t, p)
 	e.Runner.Clients = pool
-	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
-	compiletest.Decode(t, e, p.Cells[0].Model, tasks.RowsBlob, &rows)
+	plantest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
+	plantest.Decode(t, e, p.Cells[0].Model, tasks.RowsBlob, &rows)
 	model = must.Get(e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob))(t)
 	return model, report, rows
 }
@@ -69,17 +69,17 @@ func TestAFederationOfAProgramIsTrainedAndAudited(t *testing.T) {
 		t.Errorf("its rounds are %+v; expected that the loss falls", rows)
 	}
 	var u utility.Outcome
-	compiletest.Outcome(t, &report, "utility", &u)
+	plantest.Outcome(t, &report, "utility", &u)
 	if !(u.Perplexity > 1) || u.Tokens == 0 || u.AllTargets != nil {
 		t.Errorf("its utility is %+v", u)
 	}
 	var r randomsampling.Outcome
-	compiletest.Outcome(t, &report, "random_sampling", &r)
+	plantest.Outcome(t, &report, "random_sampling", &r)
 	if r.Of == 0 {
 		t.Errorf("its canaries are ranked as %+v", r)
 	}
 	var o onerun.Outcome
-	compiletest.Outcome(t, &report, "one_run", &o)
+	plantest.Outcome(t, &report, "one_run", &o)
 	if o.Canaries != 40 || o.Score != onerun.ScoreLossDifference || len(o.Units) != 40 {
 		t.Errorf("its coins are guessed as %+v", o)
 	}
@@ -110,13 +110,13 @@ func TestTheStepsOfAProgramsFederationAreReplayed(t *testing.T) {
 	for _, control := range []string{"null", "no-noise", "double-sensitivity"} {
 		pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
 		defer pool.Close()
-		p := compiletest.Plan(t, fmt.Sprintf(replayedFederation, clientstest.Command()), storage.DigestOf(compiletest.Source()), "audit.control="+control)
-		e := compiletest.Executor(t, p)
+		p := plantest.Compiled(t, fmt.Sprintf(replayedFederation, clientstest.Command()), storage.DigestOf(plantest.Text()), "audit.control="+control)
+		e := plantest.Executor(t, p)
 		e.Runner.Clients = pool
 		var report reports.Report
-		compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
+		plantest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
 		var v neighbours.Outcome
-		compiletest.Outcome(t, &report, "neighbours", &v)
+		plantest.Outcome(t, &report, "neighbours", &v)
 		if v.Refuted != (control != "null") || v.Moves < 16 || v.Sensitivity < 1-replay.Tolerance {
 			t.Errorf("control %s: %+v", control, v)
 		}
@@ -140,7 +140,7 @@ func TestTheUpdatesOfAProgramsClientsAreNamed(t *testing.T) {
 		t.Errorf("recorded are %+v; expected the weights of 36 updates", r)
 	}
 	var v deanonymization.Outcome
-	compiletest.Outcome(t, report, "deanonymization", &v)
+	plantest.Outcome(t, report, "deanonymization", &v)
 	if len(v.Attacks) == 0 {
 		t.Errorf("the audit says %+v", v)
 	}
@@ -168,17 +168,17 @@ func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
 	}
 	report := ofImages(t, []byte(lines.String()))
 	var u utility.Outcome
-	compiletest.Outcome(t, report, "utility", &u)
+	plantest.Outcome(t, report, "utility", &u)
 	if u.RecallAt1 < 0.4 || u.Tokens < 25 || u.Tokens > 50 || !(u.Perplexity < 100) {
 		t.Errorf("its utility is %+v; expected that of the most frequent label, which more than half of the images have", u)
 	}
 	var a accuracyperuser.Outcome
-	compiletest.Outcome(t, report, "accuracy_per_user", &a)
+	plantest.Outcome(t, report, "accuracy_per_user", &a)
 	if a.Model == nil || a.Model.Users < 10 || a.Model.Mean < 0.4 {
 		t.Errorf("its accuracy per user is %+v", a.Model)
 	}
 	var m membership.Outcome
-	compiletest.Outcome(t, report, "membership", &m)
+	plantest.Outcome(t, report, "membership", &m)
 	if m.Members+m.HeldOut+m.LeftOut < 18 || m.HeldOut == 0 {
 		t.Errorf("its users are told apart as %+v", m)
 	}
@@ -187,7 +187,7 @@ func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
 	}
 	report = ofImages(t, []byte(lines.String()), "audit.membership=null", "training.record=null", "audit.one_shot={canaries: 20, norm: 1}")
 	var o oneshot.Outcome
-	if compiletest.Outcome(t, report, "one_shot", &o); o.Canaries != 20 {
+	if plantest.Outcome(t, report, "one_shot", &o); o.Canaries != 20 {
 		t.Errorf("its canary clients are found as %+v", o)
 	}
 }
@@ -197,11 +197,11 @@ func ofImages(t *testing.T, lines []byte, sets ...string) *reports.Report {
 	t.Helper()
 	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
 	defer pool.Close()
-	p := compiletest.Plan(t, fmt.Sprintf(imageFederation, clientstest.Command()), storage.DigestOf(lines), sets...)
+	p := plantest.Compiled(t, fmt.Sprintf(imageFederation, clientstest.Command()), storage.DigestOf(lines), sets...)
 	e := localexec.New(p, compile.Registry(), lines)
 	e.Runner.Clients = pool
 	report := new(reports.Report)
-	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, report)
+	plantest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, report)
 	return report
 }
 
@@ -217,13 +217,13 @@ func recorded(t *testing.T, layer string) (*reports.Report, error) {
 	t.Helper()
 	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
 	defer pool.Close()
-	p := compiletest.Plan(t, fmt.Sprintf(recordedFederation, clientstest.Command(), layer), storage.DigestOf(compiletest.Source()))
-	e := compiletest.Executor(t, p)
+	p := plantest.Compiled(t, fmt.Sprintf(recordedFederation, clientstest.Command(), layer), storage.DigestOf(plantest.Text()))
+	e := plantest.Executor(t, p)
 	e.Runner.Clients = pool
 	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
 		return nil, err
 	}
 	report := new(reports.Report)
-	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, report)
+	plantest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, report)
 	return report, nil
 }

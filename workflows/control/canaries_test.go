@@ -14,8 +14,8 @@ import (
 	"coalmine/workflows/control"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/plan/localexec"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -32,11 +32,11 @@ audit: {random_sampling: {references: 300}}
 func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsampling.CanaryOutcome) {
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	spec := compiletest.Resolve(t, ranked, []storage.Digest{storage.DigestOf(compiletest.Source())})
+	spec := plantest.Resolve(t, ranked, []storage.Digest{storage.DigestOf(plantest.Text())})
 	p := must.Get(compile.Plan(spec))(t)
-	e := localexec.New(p, compile.Registry(), compiletest.Source())
+	e := localexec.New(p, compile.Registry(), plantest.Text())
 	summary := plan.Ref{Key: p.Nodes[p.Cells[0].Report.Key].Input(reports.AuditInput(randomsampling.Audit.Name, 2))}
-	compiletest.Decode(t, e, summary, audits.CanaryOutcomesBlob, &outcomes)
+	plantest.Decode(t, e, summary, audits.CanaryOutcomesBlob, &outcomes)
 	part := p.Nodes[p.Nodes[summary.Key].Inputs[1].Key]
 	for _, node := range []plan.Ref{p.Cells[0].Final, {Key: part.Input(audits.CanariesInput)}} {
 		keep(t, archive, e, node)

@@ -12,7 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
 )
@@ -51,7 +51,7 @@ func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
 	store := &specReads{Store: storagetest.NewMemory()}
 	archive := storage.NewArchive(store)
 	service, api := runs.NewService(archive, nil), control.New(archive, nil, nil)
-	spec := compiletest.Resolve(t, grid, []storage.Digest{storage.DigestOf(nil)})
+	spec := plantest.Resolve(t, grid, []storage.Digest{storage.DigestOf(nil)})
 	record := runs.Spec{Name: spec.Name, Digest: spec.Digest(), Experiment: spec.Canonical()}
 	submit := func() string {
 		t.Helper()

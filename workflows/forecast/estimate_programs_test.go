@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // layered is a network of one layer.
@@ -66,8 +66,8 @@ model: {kind: gru, embedding: 4, units: 4}
 training: {rounds: 3, cohort: 6, chunks: 2, engine: pytorch}
 audit: {utility: true}
 `
-	digest := storage.DigestOf(compiletest.Source())
-	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	digest := storage.DigestOf(plantest.Text())
+	spec, p := plantest.Resolve(t, file, []storage.Digest{digest}), plantest.Compiled(t, file, digest)
 	s := &submission.Submission{Spec: spec, TokensPerExample: []float64{10}, TokensPerUser: []float64{100}, TrainTokens: []float64{1000}, TestTokens: []float64{50}}
 	for _, speed := range []*Speed{nil, {Train: Pace{Token: 0.25}}} {
 		l := LoadsOf(s, p, func(int) *Speed { return speed })

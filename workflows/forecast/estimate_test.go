@@ -18,7 +18,7 @@ import (
 	"coalmine/tasks/training"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
@@ -40,8 +40,8 @@ model: {kind: transformer, embedding: 4, units: 5, layers: 2, heads: 1, context:
 training: {rounds: 3, cohort: 6, chunks: 2, engine: pytorch}
 audit: {utility: true}
 `
-	digest := storage.DigestOf(compiletest.Source())
-	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	digest := storage.DigestOf(plantest.Text())
+	spec, p := plantest.Resolve(t, file, []storage.Digest{digest}), plantest.Compiled(t, file, digest)
 	s := &submission.Submission{Spec: spec, TokensPerExample: []float64{10}, TokensPerUser: []float64{100}, TrainTokens: []float64{1000}, TestTokens: []float64{50}}
 	factors := 2 * 2 * (4*3 + 3*4)
 	base := 24*4 + 20*4 + 2*(4*4+4*12+12+4*4+4+4*5+5+5*4+4) + 2*4 + 24
@@ -63,8 +63,8 @@ model: {embedding: 4, units: 4}
 training: {rounds: 3, cohort: 5, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3}}
 audit: {one_run: {canaries: 20, trade_off: true}}
 `
-	digest := storage.DigestOf(compiletest.Source())
-	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	digest := storage.DigestOf(plantest.Text())
+	spec, p := plantest.Resolve(t, file, []storage.Digest{digest}), plantest.Compiled(t, file, digest)
 	s := &submission.Submission{Spec: spec}
 	for _, of := range []*[]float64{&s.TokensPerExample, &s.TokensPerUser, &s.TrainTokens, &s.TestTokens} {
 		*of = []float64{1}
@@ -147,8 +147,8 @@ model: {embedding: 4, units: 4}
 training: {algorithm: sgd, rounds: 5, cohort: 4, sampling: shuffled, client: {learning_rate: 1}, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3}}
 audit: {many_runs: {runs: 40, canaries_of: gradient}, utility: false}
 `
-	digest := storage.DigestOf(compiletest.Source())
-	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	digest := storage.DigestOf(plantest.Text())
+	spec, p := plantest.Resolve(t, file, []storage.Digest{digest}), plantest.Compiled(t, file, digest)
 	s := &submission.Submission{Spec: spec}
 	for _, of := range []*[]float64{&s.TokensPerExample, &s.TokensPerUser, &s.TrainTokens, &s.TestTokens} {
 		*of = []float64{10}
@@ -194,8 +194,8 @@ audit: {utility: true}
 `
 	const example, user, all = 10, 40, 1000
 	for _, file := range []string{images, strings.Replace(images, "grid:", "# grid:", 1), texts} {
-		digest := storage.DigestOf(compiletest.Source())
-		spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+		digest := storage.DigestOf(plantest.Text())
+		spec, p := plantest.Resolve(t, file, []storage.Digest{digest}), plantest.Compiled(t, file, digest)
 		s := &submission.Submission{Spec: spec, TokensPerExample: []float64{example}, TokensPerUser: []float64{user}, TrainTokens: []float64{all}, TestTokens: []float64{1}}
 		e := &spec.Cells[0].Experiment
 		model, prepared := must.Get(networkOf(e))(t), 0.0
@@ -236,8 +236,8 @@ model: {embedding: 4, units: 4}
 training: {rounds: 3, cohort: 5, client: {learning_rate: 1}}
 audit: {natural: {}}
 `
-	digest := storage.DigestOf(compiletest.Source())
-	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	digest := storage.DigestOf(plantest.Text())
+	spec, p := plantest.Resolve(t, file, []storage.Digest{digest}), plantest.Compiled(t, file, digest)
 	s := &submission.Submission{Spec: spec, TokensPerExample: []float64{1}, TokensPerUser: []float64{1}, TrainTokens: []float64{1}, TestTokens: []float64{1}}
 	loads, scores := LoadsOf(s, p, nil), map[string][]float64{}
 	for key, n := range p.Nodes {

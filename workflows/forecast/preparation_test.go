@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 const preparedFile = `
@@ -32,15 +32,15 @@ grid: {replicates: 2}
 // prepared returns the plan of preparedFile, and the submission of a source with a number of words.
 func prepared(t *testing.T, share, rounds, words int) (*submission.Submission, *plan.Plan) {
 	t.Helper()
-	file, digest := fmt.Sprintf(preparedFile, share, rounds), storage.DigestOf(compiletest.Source())
+	file, digest := fmt.Sprintf(preparedFile, share, rounds), storage.DigestOf(plantest.Text())
 	s := &submission.Submission{
-		Spec: compiletest.Resolve(t, file, []storage.Digest{digest}),
+		Spec: plantest.Resolve(t, file, []storage.Digest{digest}),
 		Read: map[submission.Reading]population.Counts{{First: digest, Level: text.WordLevel}: {Users: 5, Examples: words / 10, Words: words}},
 	}
 	for _, of := range []*[]float64{&s.TokensPerExample, &s.TokensPerUser, &s.TrainTokens, &s.TestTokens} {
 		*of = []float64{10, 10}
 	}
-	return s, compiletest.Plan(t, file, digest)
+	return s, plantest.Compiled(t, file, digest)
 }
 
 // preparation returns the seconds of the preparation of data, by kind.

@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // Two federated trainings in five parts, and one of SGD in tasks of ten steps.
@@ -28,7 +28,7 @@ grid:
 
 func planned(t *testing.T, sets ...string) *plan.Plan {
 	t.Helper()
-	return must.Get(compile.Plan(compiletest.Resolve(t, file, []storage.Digest{storage.DigestOf([]byte("the text"))}, sets...)))(t)
+	return must.Get(compile.Plan(plantest.Resolve(t, file, []storage.Digest{storage.DigestOf([]byte("the text"))}, sets...)))(t)
 }
 
 func explained(t *testing.T, p *plan.Plan) *Explanation {

@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/tasks/training"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -22,7 +22,7 @@ import (
 func TestResultsSayTheEffectiveLearningRateOfShortBatches(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	spec := compiletest.Resolve(t, `
+	spec := plantest.Resolve(t, `
 name: short
 data: {source: a.jsonl, vocabulary: {size: 60}}
 training: {rounds: 9, cohort: 2, client: {learning_rate: 2, batch: 4}}

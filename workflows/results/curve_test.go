@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -30,7 +30,7 @@ import (
 func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
 	p := must.Get(compile.Plan(spec))(t)
 	run := &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
 	before, err := results.LoadCurve(t.Context(), archive, run, "c01", 10)
@@ -106,7 +106,7 @@ func loaded(t *testing.T, archive *storage.Archive, run *runs.Run) *results.Resu
 func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
 	p := must.Get(compile.Plan(spec))(t)
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	commit := func(key storage.Key, after int) {
@@ -134,7 +134,7 @@ func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
 func TestACurveSaysHowFastItsRoundsWere(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	spec := compiletest.Resolve(t, strings.Replace(sampledOften, "{learning_rate: 0.1}", "{learning_rate: 0.1, schedule: {kind: step, every: 2, factor: 0.5}}", 1), []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, strings.Replace(sampledOften, "{learning_rate: 0.1}", "{learning_rate: 0.1, schedule: {kind: step, every: 2, factor: 0.5}}", 1), []storage.Digest{storage.DigestOf([]byte("source"))})
 	p := must.Get(compile.Plan(spec))(t)
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	commit := func(key storage.Key, after int, rows ...checkpoints.Row) {
@@ -167,7 +167,7 @@ func TestACurveSaysHowFastItsRoundsWere(t *testing.T) {
 
 func TestACurveOfNoCellSaysWhichThereAre(t *testing.T) {
 	t.Parallel()
-	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
 	run := &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
 	_, err := results.LoadCurve(t.Context(), storage.NewArchive(storagetest.NewMemory()), run, "c09", 10)
 	if !errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), "c01") {
@@ -186,7 +186,7 @@ audit: {every: 3, random_sampling: {references: 100}, beam_search: {width: 2}}
 // rankedRun is a run of which nothing is stored yet, and its report's node.
 func rankedRun(t *testing.T) (archive *storage.Archive, run *runs.Run, input func(name string) storage.Key) {
 	t.Helper()
-	spec := compiletest.Resolve(t, rankedOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, rankedOften, []storage.Digest{storage.DigestOf([]byte("source"))})
 	p := must.Get(compile.Plan(spec))(t)
 	run = &runs.Run{ID: "ranked-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
 	return storage.NewArchive(storagetest.NewMemory()), run, p.Nodes[p.Cells[0].Report.Key].Input

@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/audits/canaries/probabilisticextraction"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -27,7 +27,7 @@ audit: {every: 3, probabilistic_extraction: {}}
 func TestTheCurveHasTheVerdictsOfEveryRound(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
 	p := must.Get(compile.Plan(spec))(t)
 	report := p.Nodes[p.Cells[0].Report.Key]
 	for _, round := range []int{3, 9} {

@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/audits/models/generatedimages"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -33,7 +33,7 @@ grid: {axes: {data.select: [{users: {below: 25%}}, {users: {above: 75%}}]}}
 func audited(t *testing.T, text string, measured ...string) (*storage.Archive, *runs.Run) {
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	spec := compiletest.Resolve(t, text, []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, text, []storage.Digest{storage.DigestOf([]byte("source"))})
 	p := must.Get(compile.Plan(spec))(t)
 	for i := range p.Cells {
 		for _, round := range spec.Cells[i].Experiment.Measured() {
@@ -95,7 +95,7 @@ func TestPicturesAreThereAsSoonAsTheirRoundIsMeasured(t *testing.T) {
 func TestDamagedPicturesAreNamed(t *testing.T) {
 	t.Parallel()
 	archive, run := audited(t, gans, "c01 3")
-	spec := compiletest.Resolve(t, gans, []storage.Digest{storage.DigestOf([]byte("source"))})
+	spec := plantest.Resolve(t, gans, []storage.Digest{storage.DigestOf([]byte("source"))})
 	p, err := compile.Plan(spec)
 	must.Do(t, err)
 	commit(t, archive, p.Nodes[p.Cells[1].Report.Key].Input(reports.AuditInput("generated_images", 6)), audits.OutcomeBlob, "no verdict")

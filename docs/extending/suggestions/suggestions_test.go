@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -41,9 +41,9 @@ audit: {every: 15, utility: false, enumeration: {prefix: 3}, suggestions: {}, fa
 // Enumeration after all words but the last ranks the last word, too.
 func TestRanksAreThoseOfEnumeration(t *testing.T) {
 	t.Parallel()
-	report := compiletest.Report(t, file)
+	report := plantest.CellReport(t, file)
 	var outcome suggestions.Outcome
-	compiletest.Outcome(t, &report, "suggestions", &outcome)
+	plantest.Outcome(t, &report, "suggestions", &outcome)
 	if outcome != (suggestions.Outcome{Suggested: 1, Of: 1, Shown: 3}) {
 		t.Errorf("outcome %+v, want the only inserted canary to be suggested", outcome)
 	}
@@ -61,10 +61,10 @@ func TestRanksAreThoseOfEnumeration(t *testing.T) {
 // finished runs the experiment, and reads its results.
 func finished(t *testing.T) *results.Results {
 	t.Helper()
-	spec := compiletest.Resolve(t, file, []storage.Digest{storage.DigestOf(compiletest.Source())})
+	spec := plantest.Resolve(t, file, []storage.Digest{storage.DigestOf(plantest.Text())})
 	p := must.Get(compile.Plan(spec))(t)
 	var report json.RawMessage
-	compiletest.Decode(t, compiletest.Executor(t, p), p.Cells[0].Report, reports.CellBlob, &report)
+	plantest.Decode(t, plantest.Executor(t, p), p.Cells[0].Report, reports.CellBlob, &report)
 	archive, key := storage.NewArchive(storagetest.NewMemory()), p.Cells[0].Report.Key
 	blob := must.Get(archive.PutBlob(t.Context(), key, reports.CellBlob, report, storage.Durable))(t)
 	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "reports/cell", Attempt: "1", Blobs: []storage.Blob{blob}}); err != nil {

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/audits/canaries/skewnormal"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // memorizedFile has one canary that is in most examples of most users, and four that are in none.
@@ -42,7 +42,7 @@ audit:
 // have the preferred one.
 func TestEachAuditFindsTheCanaryOfATrainedModel(t *testing.T) {
 	t.Parallel()
-	report := compiletest.Report(t, memorizedFile)
+	report := plantest.Report(t, memorizedFile)
 	list := report.Audit.Canaries()
 	if len(list) != 5 {
 		t.Fatalf("%d canaries; expected 1 inserted and 4 held back", len(list))
@@ -88,19 +88,19 @@ func TestEachAuditFindsTheCanaryOfATrainedModel(t *testing.T) {
 	}
 
 	var exact enumeration.Outcome
-	if compiletest.Outcome(t, &report, "enumeration", &exact); exact.Memorized != 1 || exact.Of != 1 || exact.Sequences != 60*60*60 {
+	if plantest.Outcome(t, &report, "enumeration", &exact); exact.Memorized != 1 || exact.Of != 1 || exact.Sequences != 60*60*60 {
 		t.Errorf("enumeration: %+v", exact)
 	}
 	var fitted skewnormal.Outcome
-	if compiletest.Outcome(t, &report, "skew_normal", &fitted); len(fitted.Fits) != 5 {
+	if plantest.Outcome(t, &report, "skew_normal", &fitted); len(fitted.Fits) != 5 {
 		t.Errorf("%d fits for 5 prefixes", len(fitted.Fits))
 	}
 	var found search.Outcome
-	if compiletest.Outcome(t, &report, "search", &found); found.Extracted != 1 || found.Of != 1 || found.Searches != 5 || found.Lowest == nil {
+	if plantest.Outcome(t, &report, "search", &found); found.Extracted != 1 || found.Of != 1 || found.Searches != 5 || found.Lowest == nil {
 		t.Errorf("search: %+v", found)
 	}
 	var drawn probabilisticextraction.Outcome
-	if compiletest.Outcome(t, &report, "probabilistic_extraction", &drawn); drawn.Extractable != 1 || drawn.Greedy != 1 || drawn.Of != 1 || len(drawn.Curves) != 2 {
+	if plantest.Outcome(t, &report, "probabilistic_extraction", &drawn); drawn.Extractable != 1 || drawn.Greedy != 1 || drawn.Of != 1 || len(drawn.Curves) != 2 {
 		t.Errorf("probabilistic extraction: %+v", drawn)
 	}
 	if got := auditstest.Texts(&probabilisticextraction.Audit, &drawn); got[0] != "1/1 (20, 0.99)" || got[1] != "1/1" {
@@ -116,10 +116,10 @@ func TestEachAuditFindsTheCanaryOfATrainedModel(t *testing.T) {
 // A search that needs more than its limit says so, and keeps its findings.
 func TestASearchThatIsCutSaysSo(t *testing.T) {
 	t.Parallel()
-	report := compiletest.Report(t, memorizedFile, "audit.search.expansions=40", "training.rounds=1",
+	report := plantest.Report(t, memorizedFile, "audit.search.expansions=40", "training.rounds=1",
 		"audit.random_sampling=null", "audit.enumeration=null", "audit.skew_normal=null", "audit.beam_search=null", "audit.probabilistic_extraction=null")
 	var v search.Outcome
-	compiletest.Outcome(t, &report, "search", &v)
+	plantest.Outcome(t, &report, "search", &v)
 	if v.CutByExpansions != 5 || !strings.Contains(v.Note(&audits.Cell{Name: "c01"}), "Raise the limit to go on") {
 		t.Errorf("outcome %+v, note %q", v, v.Note(&audits.Cell{Name: "c01"}))
 	}

@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // characters is the character model of the Secret Sharer in miniature.
@@ -33,13 +33,13 @@ audit:
 
 func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 	t.Parallel()
-	p := compiled(t, characters, storage.DigestOf(compiletest.Source()))
-	e := compiletest.Executor(t, p)
+	p := compiled(t, characters, storage.DigestOf(plantest.Text()))
+	e := plantest.Executor(t, p)
 	c := &p.Cells[0]
 	var report reports.Report
-	compiletest.Decode(t, e, c.Report, reports.CellBlob, &report)
+	plantest.Decode(t, e, c.Report, reports.CellBlob, &report)
 	var u utility.Outcome
-	compiletest.Outcome(t, &report, "utility", &u)
+	plantest.Outcome(t, &report, "utility", &u)
 	if !(u.Perplexity > 1 && u.Perplexity < 300) || u.AllTargets.Tokens <= u.Tokens {
 		t.Errorf("utility %+v: want a perplexity per byte, and ends of sentences among all targets", u)
 	}
@@ -64,7 +64,7 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 // The byte level must not change the keys of word-level files.
 func TestWordsKeepTheirKeysBesideBytes(t *testing.T) {
 	t.Parallel()
-	digest := storage.DigestOf(compiletest.Source())
+	digest := storage.DigestOf(plantest.Text())
 	before := compiled(t, onePrivate, digest)
 	named := compiled(t, onePrivate, digest, "data.level=word", "data.sequence=20")
 	if before.Cells[0].Report != named.Cells[0].Report {

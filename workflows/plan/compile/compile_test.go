@@ -21,8 +21,8 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/plan/localexec"
+	"coalmine/workflows/plan/plantest"
 )
 
 const small = `
@@ -55,13 +55,13 @@ grid:
 // compiled is the plan of an experiment.
 func compiled(t *testing.T, text string, digest storage.Digest, sets ...string) *plan.Plan {
 	t.Helper()
-	return compiletest.Plan(t, text, digest, sets...)
+	return plantest.Compiled(t, text, digest, sets...)
 }
 
 func TestAGridRunsToItsReports(t *testing.T) {
 	t.Parallel()
-	p := compiled(t, small, storage.DigestOf(compiletest.Source()))
-	e := localexec.New(p, compile.Registry(), compiletest.Source())
+	p := compiled(t, small, storage.DigestOf(plantest.Text()))
+	e := localexec.New(p, compile.Registry(), plantest.Text())
 	for _, c := range p.Cells {
 		for _, target := range []plan.Ref{c.Report, c.Model} {
 			must.Do(t, e.Reach(t.Context(), target))
@@ -70,7 +70,7 @@ func TestAGridRunsToItsReports(t *testing.T) {
 		var report reports.Report
 		must.Do(t, json.Unmarshal(data, &report))
 		var useful utility.Outcome
-		compiletest.Outcome(t, &report, "utility", &useful)
+		plantest.Outcome(t, &report, "utility", &useful)
 		if !(useful.Perplexity > 1 && useful.Perplexity < 64) {
 			t.Errorf("%s: utility %+v, want a perplexity above 1 and not above the vocabulary's size", c.Label, useful)
 		}
@@ -103,7 +103,7 @@ audit: {every: 1}
 // outcome runs the only cell of an experiment to its report.
 func outcome(t *testing.T, text string, sets ...string) reports.Report {
 	t.Helper()
-	return compiletest.Report(t, text, sets...)
+	return plantest.CellReport(t, text, sets...)
 }
 
 func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
@@ -230,16 +230,16 @@ func TestAdaptiveClippingRunsAndSaysSo(t *testing.T) {
 func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
 	t.Parallel()
 	const secret = "training.privacy.randomness=secret"
-	digest := storage.DigestOf(compiletest.Source())
+	digest := storage.DigestOf(plantest.Text())
 	model := func(p *plan.Plan, keys *secrets.Keyring) ([]byte, error) {
-		e := localexec.New(p, compile.Registry(), compiletest.Source())
+		e := localexec.New(p, compile.Registry(), plantest.Text())
 		e.Runner.Keys = keys
 		if err := e.Reach(t.Context(), p.Cells[0].Model); err != nil {
 			return nil, err
 		}
 		return e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob)
 	}
-	p, keys := compiled(t, onePrivate, digest, secret), secrets.NewKeyring(compiletest.Key(t))
+	p, keys := compiled(t, onePrivate, digest, secret), secrets.NewKeyring(plantest.SecretKey(t))
 	first := must.Get(model(p, keys))(t)
 	if again, err := model(p, keys); err != nil || !bytes.Equal(first, again) {
 		t.Errorf("the same training under the same key gave another model (%v)", err)
@@ -294,7 +294,7 @@ func TestDPSGDProtectsRecords(t *testing.T) {
 
 func TestABudgetEndsDPSGD(t *testing.T) {
 	t.Parallel()
-	eight := must.Get(privacy.Account(privacy.Recipe{ // compiletest's facts have 2,000 examples
+	eight := must.Get(privacy.Account(privacy.Recipe{ // plantest's facts have 2,000 examples
 		Population: 2000, Cohort: 6, Rounds: 8, NoiseMultiplier: 0.5, Delta: 1e-5, Sampling: privacy.Poisson,
 	}))(t)
 	limit := float64(eight.EpsilonProved) * 1.001
@@ -451,11 +451,11 @@ func TestOptionsReachTheirTasks(t *testing.T) {
 
 func TestEveryModelRunsToItsReport(t *testing.T) {
 	t.Parallel()
-	p := compiled(t, oneCell, storage.DigestOf(compiletest.Source()), "training.rounds=2", "audit={beam_search: {width: 3}}",
+	p := compiled(t, oneCell, storage.DigestOf(plantest.Text()), "training.rounds=2", "audit={beam_search: {width: 3}}",
 		"canaries={words: 4, per_configuration: 2, user_probability: 1/5, example_probability: 1, held_back: 1}",
 		"training.client={dropout: 0.1, proximal: 0.1, schedule: {warm_up: 2}}",
 		"grid={axes: {model: [{kind: lstm, layers: 2}, {kind: gru, projection: 0, untied: true}, {kind: gru, layers: 3, projection: 5, untied: true}, {kind: conv, kernel: 3}]}}")
-	e := localexec.New(p, compile.Registry(), compiletest.Source())
+	e := localexec.New(p, compile.Registry(), plantest.Text())
 	for _, c := range p.Cells {
 		if err := e.Reach(t.Context(), c.Report); err != nil {
 			t.Errorf("%s: %v", c.Label, err)
@@ -465,7 +465,7 @@ func TestEveryModelRunsToItsReport(t *testing.T) {
 
 func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
 	t.Parallel()
-	p := compiled(t, oneCell, storage.DigestOf(compiletest.Source()), "training.rounds=6", "audit={every: 50%}",
+	p := compiled(t, oneCell, storage.DigestOf(plantest.Text()), "training.rounds=6", "audit={every: 50%}",
 		"grid={axes: {training.quantize_bits: [null, 8, 2]}}")
 	if len(p.Chains) != 1 {
 		t.Errorf("%d chains, want the one of all cells", len(p.Chains))
@@ -477,7 +477,7 @@ func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
 	if count["training/quantize"] != 4 {
 		t.Errorf("%d quantized models, want those after rounds 3 and 6 in 8 and 2 bits", count["training/quantize"])
 	}
-	e, perplexity := localexec.New(p, compile.Registry(), compiletest.Source()), [3]float64{}
+	e, perplexity := localexec.New(p, compile.Registry(), plantest.Text()), [3]float64{}
 	for i, c := range p.Cells {
 		if quantized := c.Final.Key != c.Model.Key; c.Model.Key != p.Cells[0].Model.Key || quantized != (i > 0) {
 			t.Errorf("%s: its training ends in %s, and %s is measured", c.Label, c.Model.Key.Short(), c.Final.Key.Short())
@@ -487,7 +487,7 @@ func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
 		var report reports.Report
 		must.Do(t, json.Unmarshal(data, &report))
 		var useful utility.Outcome
-		compiletest.Outcome(t, &report, "utility", &useful)
+		plantest.Outcome(t, &report, "utility", &useful)
 		if want := [3]int{0, 8, 2}[i]; report.Training.QuantizeBits != want {
 			t.Errorf("%s: the report says %d bits, want %d", c.Label, report.Training.QuantizeBits, want)
 		}

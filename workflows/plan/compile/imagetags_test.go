@@ -12,8 +12,8 @@ import (
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/plan/localexec"
+	"coalmine/workflows/plan/plantest"
 )
 
 // taggedImages are images of noise; one half of each is bright if the tag says so.
@@ -61,11 +61,11 @@ func TestTagsOfImagesAreLearnedByUsersAndCentrally(t *testing.T) {
 	e := localexec.New(p, compile.Registry(), taggedImages())
 	for _, c := range p.Cells {
 		var report reports.Report
-		compiletest.Decode(t, e, c.Report, reports.CellBlob, &report)
+		plantest.Decode(t, e, c.Report, reports.CellBlob, &report)
 		var v utility.Outcome
-		compiletest.Outcome(t, &report, "utility", &v)
+		plantest.Outcome(t, &report, "utility", &v)
 		var b baselines.Outcome
-		compiletest.Outcome(t, &report, "baselines", &b)
+		plantest.Outcome(t, &report, "baselines", &b)
 		chance, neighbours := *b.Chance.MeanAveragePrecision, *b.Neighbours.MeanAveragePrecision
 		if got := v.MeanAveragePrecision; got == nil || *got < 0.9 || chance > 0.5 || neighbours < 0.9 {
 			t.Errorf("%s: mean average precision %v, chance %v, neighbours %v", c.Label, got, chance, neighbours)

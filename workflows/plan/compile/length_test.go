@@ -8,13 +8,13 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // However many steps of SGD fit into a task, a cell is as long as its file says.
 func TestACellIsAsLongAsItsTraining(t *testing.T) {
 	t.Parallel()
-	digest := storage.DigestOf(compiletest.Source())
+	digest := storage.DigestOf(plantest.Text())
 	rapid.Check(t, func(rt *rapid.T) {
 		rounds, perTask := rapid.IntRange(1, 60).Draw(rt, "rounds"), rapid.IntRange(1, 70).Draw(rt, "steps a task")
 		p := compiled(t, small, digest, fmt.Sprintf("audit.every=%d", rounds), "grid=null",

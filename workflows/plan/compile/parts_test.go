@@ -12,7 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
@@ -21,8 +21,8 @@ func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
 	for i := range seeds {
 		seeds[i] = fmt.Sprint(i)
 	}
-	files := []storage.Digest{storage.DigestOf(compiletest.Source())}
-	spec := compiletest.Resolve(t, small, files, "grid={axes: {seed: ["+strings.Join(seeds, ", ")+"]}}")
+	files := []storage.Digest{storage.DigestOf(plantest.Text())}
+	spec := plantest.Resolve(t, small, files, "grid={axes: {seed: ["+strings.Join(seeds, ", ")+"]}}")
 	whole := must.Get(compile.Plan(spec))(t)
 	next := must.Get(compile.Parts(spec))(t)
 	sum, nodes, parts := new(plan.Plan), make(map[storage.Key]*plan.Node), 0
@@ -32,14 +32,14 @@ func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
 			break
 		}
 		must.Do(t, err)
-		if err := part.Check(); err != nil {
+		if err := plantest.Check(part); err != nil {
 			t.Errorf("part %d is no plan: %v", parts, err)
 		}
 		maps.Copy(nodes, part.Nodes)
 		sum.Add(part)
 	}
 	sum.Nodes = nodes
-	if err := sum.Check(); err != nil {
+	if err := plantest.Check(sum); err != nil {
 		t.Errorf("the sum of the parts is no plan: %v", err)
 	}
 	if parts < 2 || !slices.Equal(plan.SortedKeys(nodes), plan.SortedKeys(whole.Nodes)) || !slices.Equal(plan.SortedKeys(sum.Chains), plan.SortedKeys(whole.Chains)) {

@@ -15,8 +15,8 @@ import (
 	"coalmine/tasks/updates"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/plan/localexec"
+	"coalmine/workflows/plan/plantest"
 )
 
 const recorded = `
@@ -121,10 +121,10 @@ func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 	python := testserver.Python(t, "hashlib")
 	dir := t.TempDir()
 	shard := func(name string, sets ...string) {
-		p := compiled(t, recorded, storage.DigestOf(compiletest.Source()), append([]string{
+		p := compiled(t, recorded, storage.DigestOf(plantest.Text()), append([]string{
 			"training.rounds=1", "training.privacy={clip: 0.05}", "training.record={every: 1, layers: null, project: null}",
 		}, sets...)...)
-		e := localexec.New(p, compile.Registry(), compiletest.Source())
+		e := localexec.New(p, compile.Registry(), plantest.Text())
 		write := func(ref plan.Ref, blob, name string) {
 			must.Do(t, e.Reach(t.Context(), ref))
 			data, err := e.Blob(t.Context(), ref.Key, blob)

@@ -9,7 +9,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // single is a file of one cell.
@@ -41,7 +41,7 @@ func TestTheSizeOfACellIsThatOfItsPlan(t *testing.T) {
 	} {
 		t.Run(strings.Join(sets, " "), func(t *testing.T) {
 			t.Parallel()
-			spec := compiletest.Resolve(t, single, []storage.Digest{storage.DigestOf(nil)}, sets...)
+			spec := plantest.Resolve(t, single, []storage.Digest{storage.DigestOf(nil)}, sets...)
 			p := must.Get(compile.Plan(spec))(t)
 			size, listed, err := compile.SizeOfFirst(spec)
 			must.Do(t, err)
@@ -84,7 +84,7 @@ func TestAPlanThatIsTooLargeIsRefusedInOneSentence(t *testing.T) {
 
 func TestCellsThatShareATrainingCountItOnce(t *testing.T) {
 	t.Parallel()
-	spec := compiletest.Resolve(t, single, []storage.Digest{storage.DigestOf(nil)}, "training.rounds=100000", "audit.every=null", "grid.axes.audit.every="+list(300, "%d0000"))
+	spec := plantest.Resolve(t, single, []storage.Digest{storage.DigestOf(nil)}, "training.rounds=100000", "audit.every=null", "grid.axes.audit.every="+list(300, "%d0000"))
 	if err := compile.CheckSize(spec); err != nil {
 		t.Error(err)
 	}

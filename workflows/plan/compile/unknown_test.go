@@ -7,7 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // A record of a run is read without the checks of a file.
@@ -17,7 +17,7 @@ func TestARecordWithAnUnknownKindDoesNotCompileAsAnother(t *testing.T) {
 		`algorithm "gossip": expected one of fedavg, sgd`: func(e *experiment.Experiment) { e.Training.Algorithm = "gossip" },
 		`partition "by-day": expected one of by-user`:     func(e *experiment.Experiment) { e.Data.Partition = "by-day" },
 	} {
-		spec := compiletest.Resolve(t, small, []storage.Digest{storage.DigestOf(compiletest.Source())})
+		spec := plantest.Resolve(t, small, []storage.Digest{storage.DigestOf(plantest.Text())})
 		change(&spec.Cells[0].Experiment)
 		_, err := compile.Plan(spec)
 		must.Say(t, err, want)

@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/storage"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // peopleOf counts the users of a source.
@@ -27,7 +27,7 @@ func peopleOf(t *testing.T, source []byte) int {
 // under either partition.
 func TestUsersAsTheyAreAreWhoAGuaranteeProtects(t *testing.T) {
 	t.Parallel()
-	people := peopleOf(t, compiletest.Source())
+	people := peopleOf(t, plantest.Text())
 	for partition, unit := range map[string]string{"by-user": "user", "iid": "synthetic user"} {
 		report := outcome(t, onePrivate, "data.users.words=0", "data.partition="+partition, "training.cohort=2")
 		want := must.Get(privacy.Account(privacy.Recipe{Population: people, Cohort: 2, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.FixedSize}))(t)

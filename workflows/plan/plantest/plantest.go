@@ -1,6 +1,9 @@
 // Package plantest makes plans for tests: by hand, in the form of experiments, or
 // at random. Their kinds only hash, so that a plan of hundreds of steps runs in
-// milliseconds; an Evaluator computes the expected results.
+// milliseconds; an Evaluator computes the expected results. It also runs whole experiments, from the
+// file to the report, in memory and in one goroutine:
+//
+//	report := plantest.CellReport(t, file, "training.rounds=3")
 package plantest
 
 import (
@@ -331,16 +334,14 @@ func (b *Builder) Cell(report, model plan.Ref) {
 // Done returns the plan, after checking it.
 func (b *Builder) Done(t testing.TB) *plan.Plan {
 	t.Helper()
-	if err := b.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Check(&b.Plan))
 	return &b.Plan
 }
 
 // InParts yields a plan by groups of cells, as the plan of a large grid is made. An
 // invalid plan comes whole.
 func InParts(p *plan.Plan, cells int) plan.Parts {
-	if p.Check() != nil {
+	if Check(p) != nil {
 		return plan.SinglePart(p)
 	}
 	left := p.Cells

@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/tasks/audits/canaries/natural"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // sanitizedFile looks for two words, of which one is removed before the training.
@@ -25,9 +25,9 @@ audit: {utility: false, natural: {own: ["w11 ", "w22 "], references: 20}}
 func TestSecretsAreThoseThatSanitizationLeaves(t *testing.T) {
 	t.Parallel()
 	found := func(sets ...string) map[string]int {
-		report := compiletest.Report(t, sanitizedFile, sets...)
+		report := plantest.CellReport(t, sanitizedFile, sets...)
 		var v natural.Outcome
-		compiletest.Outcome(t, &report, "natural", &v)
+		plantest.Outcome(t, &report, "natural", &v)
 		occurrences := map[string]int{}
 		for _, s := range v.Secrets {
 			occurrences[s.Pattern] = s.Occurrences
@@ -44,9 +44,9 @@ func TestSecretsAreThoseThatSanitizationLeaves(t *testing.T) {
 func TestSecretsAreSearchedForWhereAsked(t *testing.T) {
 	t.Parallel()
 	for search, want := range map[string]bool{"2000": true, "null": false} {
-		report := compiletest.Report(t, sanitizedFile, "audit.natural.search="+search)
+		report := plantest.CellReport(t, sanitizedFile, "audit.natural.search="+search)
 		var v natural.Outcome
-		compiletest.Outcome(t, &report, "natural", &v)
+		plantest.Outcome(t, &report, "natural", &v)
 		if (v.Extracted != nil) != want || len(v.Secrets) == 0 {
 			t.Fatalf("search %s: extracted %v of %d", search, v.Extracted, len(v.Secrets))
 		}

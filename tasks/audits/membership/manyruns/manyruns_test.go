@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/membership/manyruns"
 	"coalmine/tasks/audits/membership/onerun"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // file is a small training of 74 users.
@@ -32,9 +32,9 @@ audit:
 
 func audited(t *testing.T, sets string) *manyruns.Outcome {
 	t.Helper()
-	r := compiletest.Report(t, file, strings.Fields(sets)...)
+	r := plantest.CellReport(t, file, strings.Fields(sets)...)
 	v := new(manyruns.Outcome)
-	compiletest.Outcome(t, &r, "many_runs", v)
+	plantest.Outcome(t, &r, "many_runs", v)
 	return v
 }
 
@@ -88,7 +88,7 @@ func TestNothingShowsInMuchNoise(t *testing.T) {
 func TestFurtherTrainingsReuseTheOthers(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf([]byte("text"))
-	few, many := compiletest.Plan(t, file, digest, "audit.many_runs.runs=40"), compiletest.Plan(t, file, digest)
+	few, many := plantest.Compiled(t, file, digest, "audit.many_runs.runs=40"), plantest.Compiled(t, file, digest)
 	for recipe := range few.Chains {
 		if many.Chains[recipe] == nil {
 			t.Errorf("training %s is another with 60", recipe)

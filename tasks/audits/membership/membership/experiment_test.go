@@ -7,13 +7,13 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 func chains(t *testing.T, sets ...string) int {
 	t.Helper()
 	text := must.Get(os.ReadFile("testdata/complete/membership.yaml"))(t)
-	spec := compiletest.Resolve(t, string(text), []storage.Digest{storage.DigestOf([]byte("the text"))}, sets...)
+	spec := plantest.Resolve(t, string(text), []storage.Digest{storage.DigestOf([]byte("the text"))}, sets...)
 	p := must.Get(compile.Plan(spec))(t)
 	return len(p.Chains)
 }

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/neighbours"
 	"coalmine/tasks/taskstest"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // file is a small training of 74 users.
@@ -38,9 +38,9 @@ audit:
 
 func replayed(t *testing.T, sets ...string) *neighbours.Outcome {
 	t.Helper()
-	r := compiletest.Report(t, file, sets...)
+	r := plantest.CellReport(t, file, sets...)
 	v := new(neighbours.Outcome)
-	compiletest.Outcome(t, &r, "neighbours", v)
+	plantest.Outcome(t, &r, "neighbours", v)
 	return v
 }
 
@@ -107,7 +107,7 @@ func TestRightTrainingsAreNotRefuted(t *testing.T) {
 // a limit has an interval below it with a probability of 0.025 over their number, and any noise is below that of
 // a limit of 0, a million times the claimed one.
 func countedByPower(t *testing.T, sets string) int {
-	cell := &compiletest.Resolve(t, file, nil, strings.Fields(sets)...).Cells[0]
+	cell := &plantest.Resolve(t, file, nil, strings.Fields(sets)...).Cells[0]
 	none := 0.0
 	for _, s := range neighbours.Audit.Power(cell.Experiment.Setting(), nil) {
 		return int(math.Round(0.025 / s.Power(audits.Question{Sizes: s.Numbers(), Leak: 1e6, Limit: &none})))

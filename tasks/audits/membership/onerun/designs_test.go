@@ -12,8 +12,8 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/plan/localexec"
+	"coalmine/workflows/plan/plantest"
 )
 
 // digitsFile trains a classifier until it knows some of its images by heart.
@@ -31,11 +31,11 @@ audit:
 func digits(t *testing.T, sets ...string) *onerun.Outcome {
 	t.Helper()
 	images := must.Get(os.ReadFile("../../../../examples/data/handwriting.jsonl.gz"))(t)
-	p := compiletest.Plan(t, digitsFile, storage.DigestOf(images), sets...)
+	p := plantest.Compiled(t, digitsFile, storage.DigestOf(images), sets...)
 	var report reports.Report
-	compiletest.Decode(t, localexec.New(p, compile.Registry(), images), p.Cells[0].Report, reports.CellBlob, &report)
+	plantest.Decode(t, localexec.New(p, compile.Registry(), images), p.Cells[0].Report, reports.CellBlob, &report)
 	v := new(onerun.Outcome)
-	compiletest.Outcome(t, &report, "one_run", v)
+	plantest.Outcome(t, &report, "one_run", v)
 	return v
 }
 
@@ -84,7 +84,7 @@ func TestVectorsAreAuditedInTrainingsOfImages(t *testing.T) {
 func TestTheDesignOfTheCanariesBlockIsThatOfAudits(t *testing.T) {
 	t.Parallel()
 	cell := func(sets ...string) *experiment.Experiment {
-		return &compiletest.Resolve(t, oneRunFile, []storage.Digest{storage.DigestOf(nil)}, sets...).Cells[0].Experiment
+		return &plantest.Resolve(t, oneRunFile, []storage.Digest{storage.DigestOf(nil)}, sets...).Cells[0].Experiment
 	}
 	one := func(e *experiment.Experiment) string {
 		f, _ := experiment.RequestedFields[*onerun.Fields](e.Audit)
@@ -105,7 +105,7 @@ func TestTheDesignOfTheCanariesBlockIsThatOfAudits(t *testing.T) {
 	}
 	same := func(x, y []string) bool {
 		digest := func(sets []string) storage.Digest {
-			return compiletest.Resolve(t, oneRunFile, []storage.Digest{storage.DigestOf(nil)}, slices.Concat([]string{"audit.one_run.canaries=20"}, sets)...).Digest()
+			return plantest.Resolve(t, oneRunFile, []storage.Digest{storage.DigestOf(nil)}, slices.Concat([]string{"audit.one_run.canaries=20"}, sets)...).Digest()
 		}
 		return digest(x) == digest(y)
 	}

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // oneRunFile is audited by 60 coins. Without privacy it trains until its canaries
@@ -34,9 +34,9 @@ const heavyNoise = "training.privacy={clip: 0.1, noise_multiplier: 40, delta: 1e
 
 func oneRun(t *testing.T, sets ...string) *onerun.Outcome {
 	t.Helper()
-	r := compiletest.Report(t, oneRunFile, sets...)
+	r := plantest.CellReport(t, oneRunFile, sets...)
 	v := new(onerun.Outcome)
-	compiletest.Outcome(t, &r, "one_run", v)
+	plantest.Outcome(t, &r, "one_run", v)
 	return v
 }
 
@@ -105,10 +105,10 @@ func TestHeavyNoiseIsNotRefuted(t *testing.T) {
 // Canary clients of another audit are users, too: the null is a training that samples from all.
 func TestTheNullCountsTheClientsOfOtherAudits(t *testing.T) {
 	t.Parallel()
-	r := compiletest.Report(t, oneRunFile, "training.sampling=poisson", "training.privacy={clip: 2, noise_multiplier: 0.01, delta: 1e-5}",
+	r := plantest.CellReport(t, oneRunFile, "training.sampling=poisson", "training.privacy={clip: 2, noise_multiplier: 0.01, delta: 1e-5}",
 		"audit.one_run.trade_off=true", "audit.one_run.guesses={k_plus: 20, k_minus: 20, halvings: 2}", "audit.one_shot={canaries: 60}")
 	var v onerun.Outcome
-	compiletest.Outcome(t, &r, "one_run", &v)
+	plantest.Outcome(t, &r, "one_run", &v)
 	b := v.TradeOff
 	if b.NoiseMultiplier == nil {
 		t.Fatalf("nothing is refuted: %+v", v)
@@ -141,9 +141,9 @@ func withNoise(sampling string, noise float64) []string {
 
 func vectors(t *testing.T, sets ...string) *onerun.Outcome {
 	t.Helper()
-	r := compiletest.Report(t, vectorFile, sets...)
+	r := plantest.CellReport(t, vectorFile, sets...)
 	v := new(onerun.Outcome)
-	compiletest.Outcome(t, &r, "one_run", v)
+	plantest.Outcome(t, &r, "one_run", v)
 	return v
 }
 
@@ -211,7 +211,7 @@ func TestOnlyTheCoinsChangeTheTraining(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf(nil)
 	recipe := func(p *plan.Plan) storage.Key { return p.Cells[0].Chain.Recipe }
-	base := recipe(compiletest.Plan(t, oneRunFile, digest))
+	base := recipe(plantest.Compiled(t, oneRunFile, digest))
 	for set, same := range map[string]bool{
 		"audit.one_run.guesses={k_plus: 20, k_minus: 5}": true,
 		"audit.one_run.confidence=99%":                   true,
@@ -227,7 +227,7 @@ func TestOnlyTheCoinsChangeTheTraining(t *testing.T) {
 		if strings.HasSuffix(set, "=null") {
 			sets = append(sets, "audit.utility=true")
 		}
-		if other := recipe(compiletest.Plan(t, oneRunFile, digest, sets...)); (other == base) != same {
+		if other := recipe(plantest.Compiled(t, oneRunFile, digest, sets...)); (other == base) != same {
 			t.Errorf("--set %s: the training is the same: %v, want %v", set, other == base, same)
 		}
 	}
@@ -242,9 +242,9 @@ func TestOneRunStandsBesideTheSecretSharer(t *testing.T) {
 		"audit.beam_search={width: 2}", "audit.one_run.canaries=40", "training.rounds=2",
 	}
 	for _, partition := range []string{"by-user", "iid"} {
-		r := compiletest.Report(t, oneRunFile, append(sets, "data.partition="+partition, "canaries.user_probability=1/100")...)
+		r := plantest.CellReport(t, oneRunFile, append(sets, "data.partition="+partition, "canaries.user_probability=1/100")...)
 		var v onerun.Outcome
-		compiletest.Outcome(t, &r, "one_run", &v)
+		plantest.Outcome(t, &r, "one_run", &v)
 		roles := map[audits.Role]int{}
 		for _, c := range r.Audit.Canaries() {
 			roles[c.Role]++

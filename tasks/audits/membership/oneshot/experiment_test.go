@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 // oneShotFile is a training of 74 users, who hardly change the model, and 300 canary clients.
@@ -34,9 +34,9 @@ audit:
 
 func oneShot(t *testing.T, sets ...string) (*oneshot.Outcome, *reports.Report) {
 	t.Helper()
-	r := compiletest.Report(t, oneShotFile, sets...)
+	r := plantest.CellReport(t, oneShotFile, sets...)
 	v := new(oneshot.Outcome)
-	compiletest.Outcome(t, &r, "one_shot", v)
+	plantest.Outcome(t, &r, "one_shot", v)
 	return v, &r
 }
 
@@ -137,7 +137,7 @@ func TestOnlyWhatTheServerFollowsChangesTheTraining(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf(nil)
 	recipe := func(p *plan.Plan) storage.Key { return p.Cells[0].Chain.Recipe }
-	base := recipe(compiletest.Plan(t, oneShotFile, digest))
+	base := recipe(plantest.Compiled(t, oneShotFile, digest))
 	for set, same := range map[string]bool{
 		"audit.utility=true":                    true,
 		"audit.one_shot.canaries=299":           false,
@@ -145,7 +145,7 @@ func TestOnlyWhatTheServerFollowsChangesTheTraining(t *testing.T) {
 		"audit.one_shot.statistic=final":        false,
 		"audit={one_shot: null, utility: true}": false,
 	} {
-		if got := recipe(compiletest.Plan(t, oneShotFile, digest, set, "training.cohort=70")); same != (got == recipe(compiletest.Plan(t, oneShotFile, digest, "training.cohort=70"))) || got == base {
+		if got := recipe(plantest.Compiled(t, oneShotFile, digest, set, "training.cohort=70")); same != (got == recipe(plantest.Compiled(t, oneShotFile, digest, "training.cohort=70"))) || got == base {
 			t.Errorf("--set %s: the training is the same: %v, want %v", set, !same, same)
 		}
 	}
@@ -154,7 +154,7 @@ func TestOnlyWhatTheServerFollowsChangesTheTraining(t *testing.T) {
 // Both designs stand side by side.
 func TestOneShotStandsBesideOneRun(t *testing.T) {
 	t.Parallel()
-	r := compiletest.Report(t, oneShotFile, "training.cohort=40", "audit.one_run={canaries: 40}", "audit.one_shot.canaries=50")
+	r := plantest.CellReport(t, oneShotFile, "training.cohort=40", "audit.one_run={canaries: 40}", "audit.one_shot.canaries=50")
 	if r.Training.Users != 124 {
 		t.Errorf("%d users, want 74 and 50", r.Training.Users)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/samples"
-	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/plantest"
 )
 
 const wordFile = `
@@ -20,9 +20,9 @@ audit: {utility: false, samples: {count: 6000}}
 
 func TestWordsOutOfVocabularyAreCountedByPosition(t *testing.T) {
 	t.Parallel()
-	report := compiletest.Report(t, wordFile)
+	report := plantest.CellReport(t, wordFile)
 	var v samples.Outcome
-	compiletest.Outcome(t, &report, "samples", &v)
+	plantest.Outcome(t, &report, "samples", &v)
 	u := v.Unknown
 	if v.Samples != 6000 || len(v.Shown) != 20 || len(u.Positions) != 10 || v.Length != 10 || v.Search != nil {
 		t.Fatalf("outcome %+v", v)
@@ -53,9 +53,9 @@ audit: {utility: false, samples: {count: 2000, length: 12, expansions: 1500}}
 
 func TestTheMostProbableWordsOfBytesAreFound(t *testing.T) {
 	t.Parallel()
-	report := compiletest.Report(t, byteFile)
+	report := plantest.CellReport(t, byteFile)
 	var v samples.Outcome
-	compiletest.Outcome(t, &report, "samples", &v)
+	plantest.Outcome(t, &report, "samples", &v)
 	if v.Unknown != nil || v.Spaces == nil || v.Search == nil || v.Search.Expanded < 1500 && v.Search.Certain < 20 {
 		t.Fatalf("outcome %+v", v)
 	}
@@ -75,7 +75,7 @@ func TestTheMostProbableWordsOfBytesAreFound(t *testing.T) {
 // A limit is passed where the share is above it, and by more than chance allows.
 func TestLimitsAreTests(t *testing.T) {
 	t.Parallel()
-	spec := compiletest.Resolve(t, wordFile, nil, "audit.fail_if={samples_out_of_vocabulary: 10%}")
+	spec := plantest.Resolve(t, wordFile, nil, "audit.fail_if={samples_out_of_vocabulary: 10%}")
 	breaches := func(v *samples.Outcome) (all []string) {
 		for _, l := range spec.Cells[0].Experiment.Audit.FailIf.GivenLimits() {
 			all = append(all, l.Breaches(&audits.Cell{Outcomes: []audits.Outcome{v}}, l.Value)...)

@@ -1,10 +1,4 @@
-// Package compiletest runs whole experiments in tests, from the file to the report, in
-// memory and in one goroutine:
-//
-//	report := compiletest.Report(t, file, "training.rounds=3")
-//
-// Mistakes compares the errors of invalid experiment files with their golden messages.
-package compiletest
+package plantest
 
 import (
 	"bytes"
@@ -22,20 +16,20 @@ import (
 	"coalmine/workflows/plan/localexec"
 )
 
-// Source is a small text with enough words and users for a real experiment: more than
+// Text returns a small text with enough words and users for a real experiment: more than
 // 60 words, and 74 users of 300 words each.
-func Source() []byte { return taskstest.Text(3000) }
+func Text() []byte { return taskstest.Text(3000) }
 
-// Key returns the key of experiments that need one, the same in all tests.
-func Key(t testing.TB) secrets.Key {
+// SecretKey returns the key of experiments that need one, the same in all tests.
+func SecretKey(t testing.TB) secrets.Key {
 	t.Helper()
 	return secrets.NewKey([secrets.Size]byte(bytes.Repeat([]byte{0x5a}, secrets.Size)))
 }
 
-// Facts returns the facts of the Source, with any files.
+// Facts returns the facts of the Text, with any files.
 func Facts(t testing.TB, files ...storage.Digest) experiment.Facts {
 	t.Helper()
-	return experiment.Facts{Key: Key(t).Fingerprint(), Files: files, Users: 74, HeldOutUsers: 18, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+	return experiment.Facts{Key: SecretKey(t).Fingerprint(), Files: files, Users: 74, HeldOutUsers: 18, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 }
 
 // Resolve parses and resolves an experiment file, as if its data were files with these digests.
@@ -50,26 +44,26 @@ func Resolve(t testing.TB, text string, files []storage.Digest, sets ...string) 
 	return spec
 }
 
-// Plan compiles an experiment file, as if its data were a file with the digest.
-func Plan(t testing.TB, text string, digest storage.Digest, sets ...string) *plan.Plan {
+// Compiled compiles an experiment file, as if its data were a file with the digest.
+func Compiled(t testing.TB, text string, digest storage.Digest, sets ...string) *plan.Plan {
 	t.Helper()
 	p := must.Get(compile.Plan(Resolve(t, text, []storage.Digest{digest}, sets...)))(t)
-	must.Do(t, p.Check())
+	must.Do(t, Check(p))
 	return p
 }
 
-// Executor runs the nodes of a plan on the Source.
+// Executor runs the nodes of a plan on the Text.
 func Executor(t testing.TB, p *plan.Plan) *localexec.Executor {
 	t.Helper()
-	e := localexec.New(p, compile.Registry(), Source())
-	e.Runner.Keys = secrets.NewKeyring(Key(t))
+	e := localexec.New(p, compile.Registry(), Text())
+	e.Runner.Keys = secrets.NewKeyring(SecretKey(t))
 	return e
 }
 
-// Report runs the first cell of an experiment on the Source to its report.
-func Report(t testing.TB, text string, sets ...string) reports.Report {
+// CellReport runs the first cell of an experiment on the Text to its report.
+func CellReport(t testing.TB, text string, sets ...string) reports.Report {
 	t.Helper()
-	p := Plan(t, text, storage.DigestOf(Source()), sets...)
+	p := Compiled(t, text, storage.DigestOf(Text()), sets...)
 	var report reports.Report
 	Decode(t, Executor(t, p), p.Cells[0].Report, reports.CellBlob, &report)
 	return report
