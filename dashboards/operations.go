@@ -133,6 +133,8 @@ var (
 		summary: "Whether a source has been uploaded", answer: "it has"}
 	putSource = operation[uploaded]{id: "putSource", route: "PUT /sources/{digest}", operator: true,
 		summary: "Upload a source", takes: binary, gives: "Uploaded", answer: "its digest"}
+	listColumns = operation[columnList]{id: "listColumns", route: "GET /columns",
+		summary: "The columns of results, explained", gives: "ColumnList", answer: "the columns of all tables"}
 	showVersion = operation[shownVersion]{id: "showVersion", route: "GET /version",
 		summary: "The version of the server", gives: "Version", answer: "the version"}
 	showSession = operation[session]{id: "showSession", route: "GET /session",

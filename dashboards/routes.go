@@ -73,6 +73,7 @@ func (s *Server) endpoints() []endpoint {
 		answered(runLogs, s.runLogs),
 		handled(hasSource, s.hasSource),
 		handled(putSource, s.putSource),
+		answered(listColumns, s.listColumns),
 		answered(showVersion, s.showVersion),
 		answered(showSession, s.showSession),
 		handled(showDocument, s.showDocument),

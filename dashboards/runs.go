@@ -481,6 +481,23 @@ func (s *Server) runLogs(r *http.Request) (runLog, error) {
 	return runLog{logs}, err
 }
 
+// columnList is the answer to GET /columns.
+type columnList struct {
+	Columns []explainedColumn `json:"columns"`
+}
+
+// explainedColumn is a column with its explanation as a sentence.
+type explainedColumn struct {
+	results.Column
+	About string `json:"about"`
+}
+
+func (s *Server) listColumns(*http.Request) (columnList, error) {
+	return columnList{lists.Map(results.Columns(), func(c results.Column) explainedColumn {
+		return explainedColumn{c, c.Sentence()}
+	})}, nil
+}
+
 // shownVersion is the answer to GET /version.
 type shownVersion struct {
 	Version string `json:"version"`

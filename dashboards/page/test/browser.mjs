@@ -235,6 +235,13 @@ await inspect('privacy');
 await page.unroute('**/results');
 await page.goto(`${origin}/runs/${run}/privacy?cells=${first}`);
 await shows('none of its cells has a finite epsilon');
+// A training without rounds on record has its epsilon in the results.
+await page.route('**/cells/*/privacy', async (r) => r.fulfill({ json: { ...(await (await r.fetch()).json()), rounds: [] } }));
+await page.goto(`${origin}/runs/${run}/privacy`);
+const total = page.getByRole('region', { name: 'Privacy of ended trainings, table' });
+await total.waitFor();
+expect('an epsilon without rounds is not shown', /\d/.test(await total.locator('td.number').first().innerText()));
+await page.unroute('**/cells/*/privacy');
 await page.goto(`${origin}/runs/${run}`);
 await page.getByRole('heading', { name: 'Grid' }).waitFor();
 
@@ -244,6 +251,14 @@ await boxes.nth(0).check();
 await boxes.nth(1).check();
 await page.getByRole('link', { name: 'Compare 2 cells' }).click();
 await page.locator('.uplot').first().waitFor();
+/** explains is the text that explains what has the focus. */
+const explains = (at) => at.evaluate((e) => document.getElementById(e.getAttribute('aria-describedby'))?.textContent ?? '');
+for (const [picker, says] of [[/^Show/, 'Mean training loss'], [/^x axis/, 'Exponential of the mean loss'], [/^y axis/, 'Inserted canaries memorized']]) {
+  const measure = page.locator('label', { hasText: picker }).locator('select');
+  await measure.and(page.locator('[aria-describedby]')).waitFor();
+  expect(`the measure of ${picker} is explained as ${await explains(measure)}`, (await explains(measure)).includes(says));
+}
+expect('a chip does not say what its cell is', (await page.getByRole('list', { name: 'Cells' }).innerText()).includes(cells[0].label));
 await page.getByLabel('Logarithmic').check();
 await page.getByLabel('Smooth over').fill('5');
 await page.getByLabel('Smooth over').press('Tab');

@@ -3,16 +3,14 @@ import type { ResultCell } from './api';
 import { moments, settings, values } from './settings';
 
 /** Headline is the least or the greatest of a metric over the settings of a run, of their means over seeds. */
-interface Headline { name: string; label: string; metric: string; least?: boolean; about: string }
-
-const about = 'Of the means of settings over their seeds, so that no single seed decides.';
+interface Headline { name: string; label: string; metric: string; least?: boolean }
 
 export const headlines: Headline[] = [
-  { name: 'perplexity', label: 'Best perplexity', metric: 'utility.perplexity', least: true, about },
-  { name: 'recall', label: 'Best recall@1', metric: 'utility.recall_at_1', about },
-  { name: 'memorized', label: 'Most memorized', metric: 'audit.random_sampling.memorized', about },
-  { name: 'exposure', label: 'Highest exposure', metric: 'audit.exposure.highest', about },
-  { name: 'epsilon', label: 'Greatest epsilon', metric: 'privacy.epsilon_proved', about },
+  { name: 'perplexity', label: 'Best perplexity', metric: 'utility.perplexity', least: true },
+  { name: 'recall', label: 'Best recall@1', metric: 'utility.recall_at_1' },
+  { name: 'memorized', label: 'Most memorized', metric: 'audit.random_sampling.memorized' },
+  { name: 'exposure', label: 'Highest exposure', metric: 'audit.exposure.highest' },
+  { name: 'epsilon', label: 'Greatest epsilon', metric: 'privacy.epsilon_proved' },
 ];
 
 /** headlinesOf are the headlines of some cells, by name. */

@@ -41,7 +41,9 @@ export const preferred = (names: string[], ...wanted: string[]) => wanted.find((
 
 /** axisText is a value of an axis, short. */
 export function axisText(value: Json | undefined): string {
-  if (value === undefined || value === null) return '–';
+  if (value === undefined) return '–';
+  if (value === null) return 'none';
+  if (typeof value === 'number' && value !== 0 && Math.abs(value) < 1e-4) return digits(value);
   if (isObject(value)) return Object.entries(value).map(([k, v]) => `${k} ${axisText(v)}`).join(', ');
   return Array.isArray(value) ? value.map(axisText).join(', ') : String(value);
 }
