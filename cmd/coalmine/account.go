@@ -70,8 +70,8 @@ RUN or RUN/CELL takes the recipes of finished cells, with the selected users as 
 and the noise multiplier, and the same rounds, so that the noise on the mean update is the
 same. --scale-population is the number of users before any selection, of which each cell
 keeps its share. The default delta is that of the file; at a scale 1/(scale x its users), as in
-Augenstein et al. 2020, if that is less. The last lines are the cost of all cells together, if several models of the
-same users are published.
+Augenstein et al. 2020, if that is less. The last lines are the cost of all cells together,
+if several models of the same users are published.
 
 --trade-off FILE writes the trade-off curve of tests between two neighbours, the smallest
 false negative rate at each false positive rate: a figure (.svg) or numbers (.csv); --json

@@ -55,11 +55,43 @@ func TestThePageOfCommandsListsEachCommandOnceInItsGroup(t *testing.T) {
 	}
 }
 
-func TestEveryCommandHasASentenceAndAGroup(t *testing.T) {
-	t.Parallel()
-	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
-		if !c.Hidden && c.Name() != "help" && c.Name() != "completion" && (c.Short == "" || c.GroupID == "") {
-			t.Errorf("%q has no Short, or no GroupID: --help cannot list it", c.CommandPath())
+// helps calls look with each command that the help lists, and its help.
+func helps(look func(c *cobra.Command, help string)) {
+	root := newRoot(io.Discard, io.Discard)
+	root.InitDefaultCompletionCmd()
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		look(c, c.Long+"\n\n"+c.UsageString())
+		for _, child := range c.Commands() {
+			if !child.Hidden && child.Name() != "help" {
+				walk(child)
+			}
 		}
 	}
+	walk(root)
+}
+
+func TestEveryCommandHasASentenceAGroupAndAnExample(t *testing.T) {
+	t.Parallel()
+	helps(func(c *cobra.Command, _ string) {
+		ofProgram := c.HasParent() && !c.Parent().HasParent()
+		if c.Short == "" || c.Example == "" || ofProgram && c.GroupID == "" {
+			t.Errorf("%q has no Short, no Example or no GroupID", c.CommandPath())
+		}
+	})
+}
+
+// Examples can be longer than the width of a help: their lines are for copying.
+func TestHelpTextsFitTheirWidth(t *testing.T) {
+	t.Parallel()
+	helps(func(c *cobra.Command, help string) {
+		for line := range strings.Lines(strings.Replace(help, c.Example, "", 1)) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 100 {
+				t.Errorf("%s --help has a line of %d characters: %s", c.CommandPath(), n, line)
+			}
+		}
+		if c.HasParent() && strings.Contains(help, "  --home string") {
+			t.Errorf("%s --help explains the flags of all commands again", c.CommandPath())
+		}
+	})
 }

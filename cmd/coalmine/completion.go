@@ -32,6 +32,30 @@ func (g *global) completeArguments(c *cobra.Command) {
 	}
 }
 
+// nameShells gives the commands of cobra that print completions a text with an example for each shell.
+func nameShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err)
+	}
+	c.Short = "Print the completions of commands, flags, runs and files for a shell"
+	c.Long = c.Short + ". The help of each\nshell says how to install them."
+	var examples []string
+	for _, shell := range c.Commands() {
+		shell.Short = "Print the completions for " + shell.Name()
+		shell.Example = fmt.Sprintf("  source <(coalmine completion %s)", shell.Name())
+		switch shell.Name() {
+		case "fish":
+			shell.Example = "  coalmine completion fish | source"
+		case "powershell":
+			shell.Example = "  coalmine completion powershell | Out-String | Invoke-Expression"
+		}
+		examples = append(examples, shell.Example)
+	}
+	c.Example = strings.Join(examples, "\n")
+}
+
 func formatCompletions() (out []cobra.Completion) {
 	for _, f := range results.Formats() {
 		out = append(out, cobra.CompletionWithDesc(f.Name, f.Description))

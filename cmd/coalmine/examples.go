@@ -80,9 +80,12 @@ func newDataExampleCommand(g *global) *cobra.Command {
 		Long: `Make the data of an example that comes without them, in the working directory, by a
 program in Python that comes with the example. It needs python3 and no network.
 
-The examples are ` + strings.Join(madeExamples(), ", ") + `.
-Other examples come with their data, or name its source in their first lines. Without NAME
-the command lists the names of all examples, which coalmine run accepts.`,
+The examples are
+
+  ` + strings.Join(madeExamples(), "\n  ") + `
+
+Other examples come with their data, or name its source in their first lines.
+Without NAME the command lists the names of all examples; coalmine run accepts them.`,
 		Example:   "  coalmine data example carlini-2019/table2-small\n  coalmine run examples/carlini-2019/table2-small.yaml",
 		ValidArgs: madeExamples(),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
@@ -72,6 +73,8 @@ const allColumns = "results"
 type explanation struct {
 	*experiment.Page
 	Columns []results.Column `json:"columns,omitempty"`
+	// Paths are the fields that have the name of a column as the last part of their path.
+	Paths []string `json:"paths,omitempty"`
 }
 
 // explain returns the field and the columns with a name. If there are none, the error names similar ones.
@@ -79,13 +82,14 @@ func explain(name string) (*explanation, error) {
 	page, err := experiment.Explain(name)
 	columns := results.Explain(name)
 	if err != nil && len(columns) == 0 {
-		similar := readable.Nearest(name, columnNames())
-		if similar != "" {
-			similar = fmt.Sprintf(" (did you mean %s?)", similar)
-		}
-		return nil, fmt.Errorf("column %.60q: results have no column of this name%s; %w (coalmine explain lists all blocks, coalmine explain %s all columns)", name, similar, err, allColumns)
+		return nil, fmt.Errorf("%w; no column of results has that name%s (coalmine explain lists the blocks of an experiment, coalmine explain %s all columns)",
+			err, readable.DidYouMean(readable.Nearest(name, columnNames())), allColumns)
 	}
-	return &explanation{page, columns}, nil
+	found := &explanation{Page: page, Columns: columns}
+	if page == nil {
+		found.Paths = lists.Filter(experiment.Paths(), func(path string) bool { return strings.HasSuffix(path, "."+name) })
+	}
+	return found, nil
 }
 
 // columnNames lists the names of the columns and their headers.
@@ -113,6 +117,9 @@ func (e *explanation) write(w io.Writer) error {
 			fmt.Fprintf(w, "audit: %s\n", c.Audit)
 		}
 		fmt.Fprintf(w, "value: %s\n\n%s", c.Value, wrapped(c.Sentence()))
+	}
+	if len(e.Paths) > 0 {
+		fmt.Fprintf(w, "\nfields of that name:\n  %s\n", strings.Join(e.Paths, "\n  "))
 	}
 	return nil
 }
@@ -150,11 +157,31 @@ func writePage(w io.Writer, page *experiment.Page) error {
 	if len(page.Fields) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range page.Fields {
-		value, _, _ := strings.Cut(f.Value, ", such as")
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", strings.TrimPrefix(f.Path, page.Path+"."), f.Default, fit(value, helpWidth/2))
+		meaning := strings.ReplaceAll(strings.TrimSuffix(wrapped(firstSentence(f.Meaning)), "\n"), "\n", "\n      ")
+		fmt.Fprintf(w, "  %s (%s)\n      %s\n", strings.TrimPrefix(f.Path, page.Path+"."), defaultNote(f.Default), meaning)
 	}
-	return t.Flush()
+	return nil
+}
+
+// defaultNote describes the default of a field in a list of fields.
+func defaultNote(text string) string {
+	switch text {
+	case "required":
+		return text
+	case "absent", "by field":
+		return "optional"
+	case "depends":
+		return "default depends"
+	}
+	return "default " + text
+}
+
+var sentenceEnd = regexp.MustCompile(`\.\s+\p{Lu}`)
+
+func firstSentence(text string) string {
+	if at := sentenceEnd.FindStringIndex(text); at != nil {
+		return text[:at[0]+1]
+	}
+	return text
 }

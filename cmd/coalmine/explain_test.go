@@ -15,8 +15,10 @@ func TestExplainPrintsAFieldAndTheFieldsOfABlock(t *testing.T) {
 		}
 	}
 	block := prints(t, "explain", "training.privacy")
-	if !strings.Contains(block, "\n  noise_multiplier") || !strings.Contains(block, "required") {
-		t.Errorf("the page of the block lacks its fields:\n%s", block)
+	for _, want := range []string{"\n  noise_multiplier (default 0)\n      Noise multiplier z: ", "\n  clip (required)\n      "} {
+		if !strings.Contains(block, want) || strings.Contains(block, "…") {
+			t.Errorf("the page of the block lacks %q:\n%s", want, block)
+		}
 	}
 	for line := range strings.Lines(field + block + prints(t, "explain") + prints(t, "explain", "training.job")) {
 		if len([]rune(line)) > 100 {
@@ -38,6 +40,9 @@ func TestExplainPrintsAColumnOfResults(t *testing.T) {
 	}
 	if both := prints(t, "explain", "seed"); !strings.Contains(both, "default: 1\n") || !strings.Contains(both, "column seed\n") {
 		t.Errorf("the field seed and the column seed are not both explained:\n%s", both)
+	}
+	if rate := prints(t, "explain", "learning_rate"); !strings.Contains(rate, "column learning_rate\n") || !strings.Contains(rate, "\n  training.client.learning_rate\n") {
+		t.Errorf("the column learning_rate is explained without the field:\n%s", rate)
 	}
 	all := prints(t, "explain", "results")
 	for _, want := range []string{"--rows canaries\n", "--rows rounds\n", "\n  one_run_guess\n", "\n  client_norm_median\n"} {

@@ -495,23 +495,15 @@ func resultsOf(ctx context.Context, api control.API, run string, f results.Forma
 	return func(w io.Writer) error { return r.WriteRows(w, f.Name, rows) }, nil
 }
 
-// helpWidth is the width of paragraphs in help texts.
-const helpWidth = 80
-
-// wrapped breaks a text into terminated lines of at most helpWidth.
-func wrapped(text string) string {
-	return strings.Join(results.Wrap(text, helpWidth), "\n") + "\n"
-}
-
 // formatsHelp lists the formats of results, one per line.
 func formatsHelp() string {
 	var lines []string
 	for _, f := range results.Formats() {
-		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
+		lines = append(lines, fmt.Sprintf("  %-13s %s", f.Name, f.Description))
 	}
-	lines = append(lines, fmt.Sprintf("  %-11s %s", strings.Join(chart.Formats, ", "), "the figures of html: separate files in the folder -o, or one file"))
+	lines = append(lines, fmt.Sprintf("  %-13s %s", strings.Join(chart.Formats, ", "), "the figures of html: separate files in the folder -o, or one file"))
 	for _, f := range trackers.Formats() {
-		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
+		lines = append(lines, fmt.Sprintf("  %-13s %s", f.Name, f.Description))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -201,10 +201,12 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	addCommands(root, g)
 	root.SetHelpCommandGroupID(groupProgram)
 	root.SetCompletionCommandGroupID(groupProgram)
+	nameShells(root)
 	addMan(root)
 	explainArguments(root)
 	g.completeArguments(root)
 	root.SetFlagErrorFunc(explainFlag)
+	root.SetUsageFunc(writeUsage)
 	return root
 }
 

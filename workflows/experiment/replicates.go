@@ -340,7 +340,7 @@ func Explain(path string) (*Page, error) {
 	if page := reference()[path]; page != nil {
 		return page, nil
 	}
-	return nil, fmt.Errorf("field %q: no field of the experiment has this path%s", path, readable.DidYouMean(suggestPath(path)))
+	return nil, fmt.Errorf("no field of an experiment has the path %.60q%s", path, readable.DidYouMean(suggestPath(path)))
 }
 
 // cutLast splits a path at its last dot.
