@@ -59,6 +59,9 @@ func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags,
 			return err
 		}
 		return g.show(drawn, func() error {
+			if len(drawn.Figures) == 0 {
+				g.printf("no figures: cells have them when they are done, if their audits draw one\n")
+			}
 			for _, f := range drawn.Figures {
 				g.printf("%s: %s\n", filepath.Join(drawn.Folder, f.File), f.Caption)
 			}
@@ -98,7 +101,7 @@ func (f *figureFlags) write(output string, figures []results.Figure, width chart
 // writeOne writes one file: a figure, or a PDF with a page for each figure.
 func (f *figureFlags) writeOne(output string, figures []results.Figure, width chart.Width) (*drawnFigures, error) {
 	if len(figures) == 0 {
-		return nil, fmt.Errorf("-o %s: the run has no figures yet; finished cells have figures", output)
+		return nil, fmt.Errorf("-o %s: the run has no figures; finished cells have figures if their audits draw one", output)
 	}
 	drawn := &drawnFigures{Folder: filepath.Dir(output)}
 	var charts []*chart.Figure
