@@ -60,7 +60,7 @@ func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags,
 		}
 		return g.show(drawn, func() error {
 			if len(drawn.Figures) == 0 {
-				g.printf("no figures: cells have them when they are done, if their audits draw one\n")
+				g.printf("no figures; finished cells have figures if their audits draw one\n")
 			}
 			for _, f := range drawn.Figures {
 				g.printf("%s: %s\n", filepath.Join(drawn.Folder, f.File), f.Caption)

@@ -21,7 +21,9 @@ type note struct {
 	row, done bool
 }
 
-func (n note) String() string { return fmt.Sprintf("%s (%s)%s", n.name, n.label, n.text) }
+func (n note) named() string { return fmt.Sprintf("%s (%s)", n.name, n.label) }
+
+func (n note) String() string { return n.named() + n.text }
 
 // ofAll returns the text of a note on several cells or rows.
 func (n note) ofAll() string {
@@ -61,32 +63,36 @@ func (v *view) warnings() []string {
 	}))
 }
 
-// once returns the notes, but writes a note on all members of a group once, at the position of the
-// first member.
+// labelled is the largest number of cells or rows whose labels a common note repeats.
+const labelled = 3
+
+// once returns the notes, but writes a note on several members of a group once, at the position of the first.
 func (v *view) once(notes []note) []string {
 	groups := v.groups()
-	times := make([]map[string]int, len(groups))
-	for i, g := range groups {
-		times[i] = make(map[string]int)
-		for _, n := range notes {
-			if g.holds(n) {
-				times[i][n.text]++
-			}
-		}
-	}
 	texts, said := []string{}, make(map[string]bool)
 	for _, n := range notes {
-		text := n.String()
-		for i, g := range groups {
-			if g.holds(n) && g.size > 1 && times[i][n.text] == g.size {
-				text = g.name + n.ofAll()
-				break
-			}
+		if said[n.text] {
+			continue
 		}
-		if !said[text] {
-			said[text] = true
-			texts = append(texts, text)
-		}
+		said[n.text] = true
+		texts = append(texts, common(lists.Filter(notes, func(o note) bool { return o.text == n.text }), groups))
 	}
 	return texts
+}
+
+// common returns the text of equal notes, with the name of their group, or the names of its members.
+func common(notes []note, groups []group) string {
+	if len(notes) == 1 {
+		return notes[0].String()
+	}
+	for _, g := range groups {
+		if g.size == len(notes) && !slices.ContainsFunc(notes, func(n note) bool { return !g.holds(n) }) {
+			return g.name + notes[0].ofAll()
+		}
+	}
+	name := note.named
+	if len(notes) > labelled {
+		name = func(n note) string { return n.name }
+	}
+	return strings.Join(lists.Map(notes, name), ", ") + notes[0].ofAll()
 }

@@ -79,9 +79,8 @@ c04 (iid, FedAvg) failed: step 3: training diverged
 	}
 }
 
-// A note on all cells, or on all finished ones, stands once; every cell keeps its own
-// notes.
-func TestNotesThatAllCellsShareStandOnce(t *testing.T) {
+// A note on several cells stands once in the list for readers; every cell keeps its own notes.
+func TestNotesThatCellsShareStandOnce(t *testing.T) {
 	t.Parallel()
 	cell := func(name, rounds string) Cell {
 		return Cell{Cell: name, Label: "a " + name, Status: Done, Report: reported(`{"training": {"rounds": ` + rounds + `}, "privacy_budget": {"epsilon": 8, "delta": 1e-5, "stopped": true}}`)}
@@ -90,6 +89,7 @@ func TestNotesThatAllCellsShareStandOnce(t *testing.T) {
 	failed := Cell{Cell: "c03", Label: "a c03", Status: Failed, Errors: []string{"no"}}
 	each := []string{"c01 (a c01)" + stopped, "c02 (a c02)" + stopped}
 	three := append(slices.Clone(each), "c04 (a c04)"+strings.Replace(stopped, "5 rounds", "6 rounds", 1))
+	many := append(slices.Clone(each), "c05 (a c05)"+stopped, "c06 (a c06)"+stopped, three[2])
 	for name, x := range map[string]struct {
 		cells       []Cell
 		notes, once []string
@@ -97,7 +97,8 @@ func TestNotesThatAllCellsShareStandOnce(t *testing.T) {
 		"all":      {[]Cell{cell("c01", "5"), cell("c02", "5")}, each, []string{"all cells" + stopped}},
 		"all done": {[]Cell{cell("c01", "5"), cell("c02", "5"), failed}, append(slices.Clone(each), "c03 (a c03) failed: no"), []string{"all 2 cells that are done" + stopped, "c03 (a c03) failed: no"}},
 		"one":      {[]Cell{cell("c01", "5")}, each[:1], each[:1]},
-		"some":     {[]Cell{cell("c01", "5"), cell("c02", "5"), cell("c04", "6")}, three, three},
+		"some":     {[]Cell{cell("c01", "5"), cell("c02", "5"), cell("c04", "6")}, three, []string{"c01 (a c01), c02 (a c02)" + stopped, three[2]}},
+		"many":     {[]Cell{cell("c01", "5"), cell("c02", "5"), cell("c05", "5"), cell("c06", "5"), cell("c04", "6")}, many, []string{"c01, c02, c05, c06" + stopped, three[2]}},
 	} {
 		r := &Results{Cells: x.cells}
 		table, err := r.Table()
