@@ -126,6 +126,8 @@ func (t *tree) validate() error {
 	}
 	most := r.Population / r.Cohort // rounds before a user must take part again
 	switch {
+	case r.Rounds < 1:
+		return fmt.Errorf("tree aggregation over %d steps: expected at least 1", r.Rounds)
 	case p.Times == 1 && r.Rounds > most:
 		return fmt.Errorf("%d rounds of %d users are more than one epoch of %d users: expected at most %d rounds, since with the tree no user may take part twice",
 			r.Rounds, r.Cohort, r.Population, most)
