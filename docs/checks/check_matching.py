@@ -164,12 +164,13 @@ class Checker:
         everyone = sorted(set(users.flatten()))
         at, rng = numpy.searchsorted(everyone, users), stream(seed, "pair bootstrap", number)
         n, ends = len(everyone), {"ap": ([], []), "auc": ([], [])}
+        own = len(set(users[same == 1][:, 0]))
         # What is unseen stands before and behind the pairs, one label on either side.
         labels, ahead, behind = numpy.append(same, [1, 0]), max(scores) + 1, min(scores) - 1
         for _ in range(1000):
             w = weights_of(rng, n)
             weights = numpy.where(same == 1, w[at[:, 0]], w[at[:, 0]] * w[at[:, 1]] * n)
-            weights = numpy.append(weights, [w[n] * (same == 1).sum() / n, w[n] * (same == 0).sum() / n * 2 / n])
+            weights = numpy.append(weights, [w[n] * (same == 1).sum() / own, w[n] * (same == 0).sum() / own * 2 / own])
             for label in (0, 1):
                 weights[labels == label] *= (same == label).sum() / weights[labels == label].sum()
             for i, first in enumerate((0, 1)):  # the label that stands first

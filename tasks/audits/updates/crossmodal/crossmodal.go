@@ -41,7 +41,7 @@ type Scored struct {
 // Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs and VectorsInput, its
 // metrics an Outcome, its blob PairsBlob. It needs memory for twice the values of Updates updates and four
 // times the network.
-var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 4, Class: tasks.Compute, Run: audits.Measuring(run)}
+var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 5, Class: tasks.Compute, Run: audits.Measuring(run)}
 
 func run(ctx context.Context, t *tasks.Task, p *pairs.Params) (o *Outcome, err error) {
 	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.CrossModal, Validation: validationPairs, First: trainingPairs}}

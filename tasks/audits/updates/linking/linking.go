@@ -32,7 +32,7 @@ type Params struct {
 
 // Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics an Outcome. It needs 4
 // bytes of memory for each pair of updates, and matrixBytes.
-var Kind = tasks.Kind{Name: "audits/linking", Version: 3, Class: tasks.Compute, Run: audits.Measuring(link)}
+var Kind = tasks.Kind{Name: "audits/linking", Version: 4, Class: tasks.Compute, Run: audits.Measuring(link)}
 
 func link(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	r, err := p.Open(ctx, t)

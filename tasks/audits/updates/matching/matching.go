@@ -23,7 +23,7 @@ import (
 
 // Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs, its metrics an Outcome.
 // It needs memory for twice the values of Updates updates and four times the network.
-var Kind = tasks.Kind{Name: "audits/matching", Version: 4, Class: tasks.Compute, Run: audits.Measuring(measure)}
+var Kind = tasks.Kind{Name: "audits/matching", Version: 5, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
 func measure(ctx context.Context, t *tasks.Task, p *pairs.Params) (*Outcome, error) {
 	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.Matching, Validation: validationPairs, First: trainingPairs}}

@@ -35,7 +35,7 @@ type Measurement struct {
 	// Pairs is the number of scored pairs. Same, half or fewer, are of one user.
 	Pairs int `json:"pairs"`
 	Same  int `json:"same"`
-	// Users is the number of users in the pairs. The intervals are over them (ranking.Resampling).
+	// Users is the number of users with a pair of their own. The intervals are over them (ranking.Resampling).
 	Users int `json:"users"`
 	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By chance it is about
 	// Same / Pairs.
@@ -143,11 +143,13 @@ func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 
 // bound sets the intervals: a pair of one user has the user's weight, a pair of two users the product of
 // theirs (Owen and Eckles 2012). For the lower ends the unseen user's own pairs stand last, and one more pair
-// of two users first; for the upper ends, the opposite.
+// of two users first; for the upper ends, the opposite. Only users with pairs of their own count: the others say
+// nothing of such pairs, and would make the interval too narrow.
 func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
-	pairs, m.Users = numbered(pairs)
+	pairs, users := numbered(pairs)
+	m.Users = paired(pairs, users)
 	count := mass{float64(m.Same), float64(m.Pairs - m.Same)}
-	draws := ranking.Resampling{Stream: stream, Groups: []int{m.Users}, Resamples: resamples}
+	draws := ranking.Resampling{Stream: stream, Groups: []int{users}, Resamples: resamples}
 	var lowAUCs, highAUCs []float64
 	weigh := make([]float64, len(pairs))
 	lows, highs := draws.Ends(func(weights [][]float64) (float64, float64) {
@@ -163,7 +165,7 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 }
 
 // weights sets the weights of pairs, and returns the mass of unseen ones: for pairs of one user, the unseen
-// user's share; for pairs of two, the share of one more of the n(n-1)/2 pairs of n users.
+// user's share; for pairs of two, the share of one more of the n(n-1)/2 pairs of the n users with pairs of their own.
 func (m *Measurement) weights(users []float64, pairs []Pair, weigh []float64) (unseen mass) {
 	n := len(users) - 1
 	for i := range pairs {
@@ -173,8 +175,9 @@ func (m *Measurement) weights(users []float64, pairs []Pair, weigh []float64) (u
 			weigh[i] = users[p.A] * users[p.B] * float64(n)
 		}
 	}
-	share := users[n] / float64(n)
-	return mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
+	of := float64(max(1, m.Users))
+	share := users[n] / of
+	return mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / of}
 }
 
 // interval lies between the ascending ends of resamples. Without resamples it is [0, 1]. Sums of weights may
@@ -200,6 +203,18 @@ func numbered(pairs []Pair) (renamed []Pair, users int) {
 		return int32(i)
 	}
 	return lists.Map(pairs, func(p Pair) Pair { return Pair{number(p.A), number(p.B), p.Score} }), len(all)
+}
+
+// paired is the number of users, numbered from 0, with a pair of their own.
+func paired(pairs []Pair, users int) (n int) {
+	has := make([]bool, users)
+	for i := range pairs {
+		if p := &pairs[i]; p.same() && !has[p.A] {
+			has[p.A] = true
+			n++
+		}
+	}
+	return n
 }
 
 // mass is the weight of pairs of one user, and of two.

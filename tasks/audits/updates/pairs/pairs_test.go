@@ -148,6 +148,24 @@ func TestIntervalsKnowOfUsers(t *testing.T) {
 	}
 }
 
+// Three users, told without an error, are too few to tell anything, however many others only take part in pairs of
+// two. A perfect score of n users has the lower end 0.025^(1/n) of its AUC, were all pairs of two seen.
+func TestOnlyUsersWithPairsOfTheirOwnNarrowAnInterval(t *testing.T) {
+	t.Parallel()
+	var pairs []Pair
+	for a := range int32(3) {
+		for b := range int32(30) {
+			if a != b {
+				pairs = append(pairs, Pair{a, a, 1}, Pair{a, b, 0})
+			}
+		}
+	}
+	m := must.Get(Measure(pairs, 1, 0))(t)
+	if m.Users != 3 || m.AUC.Low > math.Pow(0.025, 1./3)+0.03 || m.AP.Low > Chance || m.Few() == "" {
+		t.Errorf("three users with pairs of their own among 30: %+v", m)
+	}
+}
+
 // A score that is NaN has no place in a ranking: it is named, and nothing waits for its end.
 func TestScoresThatAreNaNAreNamed(t *testing.T) {
 	t.Parallel()
