@@ -54,7 +54,7 @@ type Spending struct {
 	// round, at the training's delta; 0 without accounting, and both 0 with EpsilonInfinite. See
 	// package privacy.
 	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional" doc:"epsilon spent up to the round by the papers' convention: noise relative to the clip norm"`
-	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional" doc:"epsilon spent up to the round, as Rényi divergences prove it"`
+	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional" doc:"epsilon spent up to the round as Rényi divergences prove it, at least the epsilon_proved of the cell, which other accountants may lower"`
 	EpsilonInfinite bool    `json:"epsilon_infinite,omitempty" parquet:"epsilon_infinite,optional" doc:"whether the epsilon spent up to the round is infinite"`
 	Stopped         bool    `json:"stopped,omitempty" parquet:"stopped,optional" doc:"whether the training had ended, so that the round changed nothing"`
 	Clip            float64 `json:"clip,omitempty" parquet:"clip,optional" doc:"clip norm of the round; 0 without clipping"`

@@ -12,7 +12,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
@@ -25,7 +24,7 @@ import (
 // the runs are of several.
 func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	t.Parallel()
-	store := fault.Wrap(storagetest.NewMemory())
+	store := storagetest.WithFaults(storagetest.NewMemory())
 	archive := storage.NewArchive(store)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	service := runs.NewService(archive, func() time.Time { now = now.Add(time.Hour); return now })
@@ -50,7 +49,7 @@ func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	if s, err := api.History(ctx, "grids"); err != nil || s.Run != lone || len(told) != 1 {
 		t.Errorf("grids is %+v, %v; told %+v", s, err, told)
 	}
-	reads := &fault.Rule{Op: fault.Get, Name: "runs/*/spec"}
+	reads := &storagetest.Fault{Op: storagetest.Get, Name: "runs/*/spec"}
 	store.Add(reads)
 	if s, err := api.History(ctx, "gri"); !errors.Is(err, control.ErrAmbiguous) || reads.Fired() != 3 {
 		t.Errorf("gri, which fits two experiments, is %+v, %v after %d reads; want 3: of gri, and of a run of each", s, err, reads.Fired())

@@ -213,7 +213,7 @@ type cellRow struct {
 	Axes      string   `parquet:"axes" doc:"fields of the grid with their values, as JSON"`
 	Status    string   `parquet:"status" doc:"state of the cell: done, failed, cancelled or pending"`
 	Rounds    *int64   `parquet:"rounds" doc:"rounds of the training, of central training its steps"`
-	Epochs    *float64 `parquet:"epochs" doc:"passes over the training data"`
+	Epochs    *float64 `parquet:"epochs" doc:"passes over the training data; empty if a program trains the whole model"`
 	Users     *int64   `parquet:"users" doc:"users of the training data"`
 	Examples  *int64   `parquet:"examples" doc:"examples of the training data"`
 }
@@ -304,7 +304,7 @@ func (v *viewCell) columns() (cellRow, error) {
 	row := cellRow{Partition: v.Partition, Setting: v.Setting, Axes: axes, Status: v.Status}
 	if v.Report != nil {
 		t := &v.Training
-		row.Rounds, row.Epochs, row.Users, row.Examples = new(int64(t.Rounds)), &t.Epochs, new(int64(t.Users)), new(int64(t.Examples))
+		row.Rounds, row.Epochs, row.Users, row.Examples = new(int64(t.Rounds)), audits.When(t.Algorithm != string(experiment.External), t.Epochs), new(int64(t.Users)), new(int64(t.Examples))
 	}
 	return row, err
 }
@@ -335,7 +335,7 @@ type canaryRow struct {
 
 // rankedRow is the number of references of a canary's rank; null without a rank.
 type rankedRow struct {
-	References *int64 `parquet:"references" doc:"references of the canary's rank"`
+	References *int64 `parquet:"references" doc:"random sequences among which the canary is ranked"`
 }
 
 func (v *viewCell) ranked(canaryOutcomes []audits.CanaryOutcome) (row rankedRow) {
