@@ -94,7 +94,8 @@ func TestTooFewTrainingsToContradictTheClaimAreToldSo(t *testing.T) {
 		}
 		rates := empirical.Rates{Right: c.runs / 8, Of: c.runs / 4, Wrong: c.runs / 9, Others: (c.runs/2 + 1) / 2}
 		v := &Outcome{Rates: rates, Delta: 1e-5, Confidence: 0.95, TradeOff: &TradeOff{Rates: rates}}
-		note := v.Note(&audits.Cell{Privacy: must.Get(privacy.Account(s.Training.Recipe))(t)})
+		report := must.Get(privacy.Account(s.Training.Recipe))(t)
+		note := v.Note(&audits.Cell{Privacy: &report})
 		if strings.Contains(note, "POWERLESS against epsilon_proved") != c.powerless {
 			t.Errorf("%+v: note %q", c, note)
 		}
