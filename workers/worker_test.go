@@ -512,10 +512,10 @@ func TestAWorkerWithoutItsStoreHandsTasksBackUntried(t *testing.T) {
 	l := newLab(t)
 	l.start(l.worker(hashKind))
 	spec := mustSpec(t, hashKind, "a")
-	l.store.Add(&fault.Rule{Err: storage.ErrAway})
+	l.store.Add(&storagetest.Fault{Err: storage.ErrAway})
 	l.do(spec, 1, attempts.StoreAway)
 	l.store.Clear()
-	reads, questions := &fault.Rule{Op: fault.Get, Err: storage.ErrAway}, &fault.Rule{Op: fault.Head, Err: storage.ErrAway}
+	reads, questions := &storagetest.Fault{Op: storagetest.Get, Err: storage.ErrAway}, &storagetest.Fault{Op: storagetest.Head, Err: storage.ErrAway}
 	l.store.Add(reads, questions)
 	l.do(spec, 2, attempts.StoreAway)
 	if reads.Fired() != 0 || questions.Fired() != 1 {

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -102,6 +103,42 @@ func TestJoinsReadThePreviousStepAndAllParts(t *testing.T) {
 	for i, in := range join.Inputs {
 		if in.Key != want[i] {
 			t.Errorf("input %d of the join is %s, want %s", i, in.Key, want[i])
+		}
+	}
+}
+
+func TestCheckNamesEveryMistake(t *testing.T) {
+	t.Parallel()
+	a, b := keyOf("a"), keyOf("b")
+	node := func(key storage.Key, needs ...Ref) *Node {
+		n := &Node{Spec: tasks.Spec{Key: key}, Needs: needs}
+		for _, need := range needs {
+			n.Inputs = append(n.Inputs, tasks.Input{Name: "in", Key: need.Key})
+		}
+		return n
+	}
+	chain := &Chain{Recipe: keyOf("c"), Origin: Ref{Key: a}, Steps: 5}
+	good := Plan{
+		Nodes:  map[storage.Key]*Node{a: node(a), b: node(b, Ref{Key: a}, chain.At(5))},
+		Chains: map[storage.Key]*Chain{chain.Recipe: chain},
+		Cells:  []Cell{{Name: "c01", Report: Ref{Key: b}, Model: chain.At(5)}},
+	}
+	if err := good.Check(); err != nil {
+		t.Errorf("a good plan: %v", err)
+	}
+	for name, c := range map[string]struct {
+		plan Plan
+		want string
+	}{
+		"a cell's report elsewhere": {Plan{Nodes: good.Nodes, Chains: good.Chains, Cells: []Cell{{Name: "x", Report: Ref{Key: keyOf("?")}, Model: chain.At(5)}}}, "does not contain"},
+		"two cells of one name":     {Plan{Nodes: good.Nodes, Chains: good.Chains, Cells: append(good.Cells, good.Cells...)}, "two cells are named"},
+		"a step beyond the chain":   {Plan{Nodes: map[storage.Key]*Node{a: node(a), b: node(b, chain.At(6))}, Chains: good.Chains}, "step 6 of a chain of 5"},
+		"a cycle":                   {Plan{Nodes: map[storage.Key]*Node{a: node(a, Ref{Key: b}), b: node(b, Ref{Key: a})}}, "depends on itself"},
+		"another key":               {Plan{Nodes: map[storage.Key]*Node{a: node(b)}}, "indexed by another key"},
+		"no steps":                  {Plan{Nodes: map[storage.Key]*Node{a: node(a)}, Chains: map[storage.Key]*Chain{a: {Recipe: a, Origin: Ref{Key: a}}}}, "has 0 steps"},
+	} {
+		if err := c.plan.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}
 }

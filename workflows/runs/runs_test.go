@@ -239,8 +239,8 @@ func TestADamagedSpecIsReadAgainAndNeverBelieved(t *testing.T) {
 	if _, err := NewService(storage.NewArchive(storagetest.WithFaults(memory, flip)), nil).Get(context.Background(), run.ID); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("damaged for good: %v, want one that wraps %q", err, storage.ErrCorrupt)
 	}
-	flip = &fault.Rule{Op: fault.Get, Name: "runs/" + run.ID + "/spec", Flip: true}
-	other, continued := submit(t, NewService(storage.NewArchive(fault.Wrap(memory, flip)), nil), specOf("x"), false)
+	flip = &storagetest.Fault{Op: storagetest.Get, Name: "runs/" + run.ID + "/spec", Flip: true}
+	other, continued := submit(t, NewService(storage.NewArchive(storagetest.WithFaults(memory, flip)), nil), specOf("x"), false)
 	if other.ID != run.ID+".2" || continued {
 		t.Errorf("beside a damaged record its experiment is submitted as %s, continued: %v; want a new run", other.ID, continued)
 	}

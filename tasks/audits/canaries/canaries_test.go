@@ -42,7 +42,7 @@ audit:
 // have the preferred one.
 func TestEachAuditFindsTheCanaryOfATrainedModel(t *testing.T) {
 	t.Parallel()
-	report := plantest.Report(t, memorizedFile)
+	report := plantest.CellReport(t, memorizedFile)
 	list := report.Audit.Canaries()
 	if len(list) != 5 {
 		t.Fatalf("%d canaries; expected 1 inserted and 4 held back", len(list))
@@ -116,7 +116,7 @@ func TestEachAuditFindsTheCanaryOfATrainedModel(t *testing.T) {
 // A search that needs more than its limit says so, and keeps its findings.
 func TestASearchThatIsCutSaysSo(t *testing.T) {
 	t.Parallel()
-	report := plantest.Report(t, memorizedFile, "audit.search.expansions=40", "training.rounds=1",
+	report := plantest.CellReport(t, memorizedFile, "audit.search.expansions=40", "training.rounds=1",
 		"audit.random_sampling=null", "audit.enumeration=null", "audit.skew_normal=null", "audit.beam_search=null", "audit.probabilistic_extraction=null")
 	var v search.Outcome
 	plantest.Outcome(t, &report, "search", &v)

@@ -32,14 +32,14 @@ func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
 			break
 		}
 		must.Do(t, err)
-		if err := plantest.Check(part); err != nil {
+		if err := part.Check(); err != nil {
 			t.Errorf("part %d is no plan: %v", parts, err)
 		}
 		maps.Copy(nodes, part.Nodes)
 		sum.Add(part)
 	}
 	sum.Nodes = nodes
-	if err := plantest.Check(sum); err != nil {
+	if err := sum.Check(); err != nil {
 		t.Errorf("the sum of the parts is no plan: %v", err)
 	}
 	if parts < 2 || !slices.Equal(plan.SortedKeys(nodes), plan.SortedKeys(whole.Nodes)) || !slices.Equal(plan.SortedKeys(sum.Chains), plan.SortedKeys(whole.Chains)) {

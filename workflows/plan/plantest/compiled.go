@@ -48,7 +48,7 @@ func Resolve(t testing.TB, text string, files []storage.Digest, sets ...string) 
 func Compiled(t testing.TB, text string, digest storage.Digest, sets ...string) *plan.Plan {
 	t.Helper()
 	p := must.Get(compile.Plan(Resolve(t, text, []storage.Digest{digest}, sets...)))(t)
-	must.Do(t, Check(p))
+	must.Do(t, p.Check())
 	return p
 }
 

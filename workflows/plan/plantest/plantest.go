@@ -334,14 +334,14 @@ func (b *Builder) Cell(report, model plan.Ref) {
 // Done returns the plan, after checking it.
 func (b *Builder) Done(t testing.TB) *plan.Plan {
 	t.Helper()
-	must.Do(t, Check(&b.Plan))
+	must.Do(t, b.Check())
 	return &b.Plan
 }
 
 // InParts yields a plan by groups of cells, as the plan of a large grid is made. An
 // invalid plan comes whole.
 func InParts(p *plan.Plan, cells int) plan.Parts {
-	if Check(p) != nil {
+	if p.Check() != nil {
 		return plan.SinglePart(p)
 	}
 	left := p.Cells
