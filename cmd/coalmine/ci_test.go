@@ -91,7 +91,7 @@ func TestThePipelinesOfThePageStopAtAFailedGate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := checkout(t)
-			const alarm = "audit.fail_if.exposure: 0.1 gives a false alarm with a probability of at most 1 (canaries in all: 4"
+			const alarm = "audit.fail_if.exposure: 0.1 gives a false alarm with a probability of at most 1 (canaries in total: 4"
 			if planned, code := inPipeline(t, dir, []string{"./coalmine plan examples/ci-gate.yaml"}); code != exitDone || !strings.Contains(planned, alarm) {
 				t.Errorf("the plan ends with %d and lacks %q:\n%s", code, alarm, planned)
 			}

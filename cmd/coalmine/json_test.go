@@ -59,8 +59,9 @@ var jsonElsewhere = map[string]string{
 	"data convert idx":      "has its own files; images_test.go decodes what convert prints", "data convert tff": "as data convert idx",
 	"data convert leaf": "as data convert idx", "data convert parquet": "as data convert idx", "data convert folder": "as data convert idx", "data convert texts": "as data convert idx",
 	"serve": "runs until it is ended, and prints no facts", "worker": "runs until it is ended, and prints no facts",
-	"health": "answers by its exit status",
-	"schema": "prints a JSON Schema, whose names are the schema's",
+	"health":          "answers by its exit status",
+	"schema":          "prints a JSON Schema, whose names are the schema's",
+	"completion bash": "prints a script of the shell", "completion zsh": "as completion bash", "completion fish": "as completion bash", "completion powershell": "as completion bash",
 }
 
 // A command that is new stands in one of the lists.
