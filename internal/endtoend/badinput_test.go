@@ -55,7 +55,7 @@ func TestBadInputGivesOneClearMessageAndLeavesNoRun(t *testing.T) {
 		},
 		"two axes over one field": {
 			replace: [2]string{"    training:\n", "    training.cohort: [4, 5]\n    training:\n"},
-			says:    []string{"experiment.yaml:", "grid.axes.training", "training.cohort", "one axis"},
+			says:    []string{"experiment.yaml:", "grid.axes.training", "training.cohort", "also sets"},
 		},
 		"vocabulary larger than the data": {
 			replace: [2]string{"size: 60", "size: 6000"},
@@ -63,7 +63,7 @@ func TestBadInputGivesOneClearMessageAndLeavesNoRun(t *testing.T) {
 		},
 		"no such data": {
 			replace: [2]string{"text.jsonl", "absent.jsonl"},
-			says:    []string{"experiment.yaml:3:16: data.source: absent.jsonl: there is no such file"},
+			says:    []string{"experiment.yaml:3:16: data.source: absent.jsonl: no such file or directory"},
 		},
 		"truncated gzip": {
 			replace: [2]string{"text.jsonl", "text.jsonl.gz"},
