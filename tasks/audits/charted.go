@@ -21,9 +21,11 @@ type Curve struct {
 	// AxisEnd returns the end of the axis for the last outcome. The default is 100 for a percentage, otherwise
 	// the number Among which the measure counts, or its own value.
 	AxisEnd func(Outcome) float64
+	// Ends returns the smallest and the largest value that the curve can have with an outcome. It is that of the measure.
+	Ends func(Outcome) (least, most float64)
 }
 
-// Curves returns the drawn curves of the measures, with their Metric and AxisEnd.
+// Curves returns the drawn curves of the measures, with their Metric, AxisEnd and Ends.
 func (d *Description) Curves() (curves []Curve) {
 	for i := range d.Measures {
 		m := &d.Measures[i]
@@ -38,6 +40,13 @@ func (d *Description) Curves() (curves []Curve) {
 			c.AxisEnd = func(Outcome) float64 { return Percent.Of(1) }
 		default:
 			c.AxisEnd = d.among(m).number
+		}
+		c.Ends = func(v Outcome) (least, most float64) {
+			if m.Among != "" {
+				return 0, d.among(m).number(v)
+			}
+			least, most = m.Range()
+			return m.Scale.Of(least), m.Scale.Of(most)
 		}
 		curves = append(curves, c)
 	}

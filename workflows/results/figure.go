@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 
 	"coalmine/internal/chart"
@@ -131,6 +132,18 @@ func (v *viewCell) curveFigures() []curveFigure {
 		}
 	}
 	return figures
+}
+
+// ends returns the smallest and the largest value that a curve can have in the cell.
+func (v *viewCell) ends(curve audits.Curve) (least, most float64) {
+	for d, outcome := range v.measured() {
+		for _, own := range d.Curves() {
+			if own.Figure == curve.Figure && own.Name == curve.Name {
+				return own.Ends(outcome)
+			}
+		}
+	}
+	return math.Inf(-1), math.Inf(1)
 }
 
 func addCurve(figures []curveFigure, curve audits.Curve, most float64) []curveFigure {

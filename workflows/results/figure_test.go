@@ -99,6 +99,9 @@ func TestSettingsAreMeansOfTheirTrainings(t *testing.T) {
 	if f == nil || len(f.Series) != 2 || f.Series[0].Name != "clip 0.1" || len(f.Series[0].Points) != 2 {
 		t.Fatalf("%+v", f)
 	}
+	if first := f.Series[0].Points[0]; first.Low != 0 {
+		t.Errorf("the interval of 0, 1 and 4 canaries begins at %g, want 0", first.Low)
+	}
 	p := f.Series[0].Points[1]
 	for _, pair := range [][2]float64{{p.X, 100}, {p.Y, 9.6667}, {p.Low, 4.4958}, {p.High, 14.8375}} {
 		if math.Abs(pair[0]-pair[1]) > 1e-3 {

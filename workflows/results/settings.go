@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -136,7 +137,9 @@ func addMissing(figures []curveFigure, curve audits.Curve) []curveFigure {
 // curve returns the mean of a metric at each round.
 func (s *setting) curve(curve audits.Curve) []chart.Point {
 	byRound := map[float64][]float64{}
+	least, most := math.Inf(-1), math.Inf(1)
 	for _, c := range s.cells {
+		least, most = c.ends(curve)
 		for i := range c.Curve {
 			if value, ok := c.Curve[i].Metric(curve.Metric); ok {
 				round := float64(c.Curve[i].Round)
@@ -144,13 +147,14 @@ func (s *setting) curve(curve audits.Curve) []chart.Point {
 			}
 		}
 	}
-	return means(byRound)
+	return means(byRound, least, most)
 }
 
-// means returns the estimates of values by position, ascending.
-func means(by map[float64][]float64) (points []chart.Point) {
+// means returns the estimates of values by position, ascending. Their intervals end at the least and the most.
+func means(by map[float64][]float64, least, most float64) (points []chart.Point) {
 	for at, values := range by {
 		if e := audits.NewEstimate(values); !e.Infinite {
+			e.Clip(least, most)
 			b := bounded(e)
 			points = append(points, chart.Point{X: at, Y: b.Value, Low: b.Low, High: b.High})
 		}
@@ -182,12 +186,15 @@ func dotsOf(settings []setting) (list []comparison) {
 // dots returns the mean over the cells of the mean of the dots in each bin of positions, at the
 // mean position. A bin spans a power of two.
 func (s *setting) dots(name string) []chart.Point {
-	values, places := map[int][]float64{}, map[int][]float64{}
+	values, places, most := map[int][]float64{}, map[int][]float64{}, math.Inf(1)
 	for _, c := range s.cells {
 		ofCell := map[int][]float64{}
 		for _, f := range c.figures() {
 			if f.Name != name {
 				continue
+			}
+			if f.Limit > 0 {
+				most = f.Limit
 			}
 			for _, d := range f.Dots {
 				bin := bits.Len(uint(d.X))
@@ -202,5 +209,5 @@ func (s *setting) dots(name string) []chart.Point {
 	for bin, list := range values {
 		byPlace[stat.Mean(places[bin], nil)] = list
 	}
-	return means(byPlace)
+	return means(byPlace, 0, most)
 }
