@@ -76,7 +76,7 @@ func TestALimitOnNaturalSecretsHasItsFalseAlarm(t *testing.T) {
 		t.Fatalf("%+v", alarms)
 	}
 	const want = "audit.fail_if.natural_exposure: 12 gives a false alarm with a probability of at most 0.019 " +
-		"(secrets at most in all: 80, cells: 2, if nothing is memorized, and natural secrets are as likely as any others of their form)"
+		"(secrets at most in total: 80, cells: 2, if nothing is memorized, and natural secrets are as likely as any others of their form)"
 	if got := alarms[0].String(); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}

@@ -24,7 +24,7 @@ func TestOnlyTheTargetOfAPairIsExtracted(t *testing.T) {
 		"audit.probabilistic_extraction.prefix=4":      "prefix: is 4; expected at least 5, the length of the source",
 		"audit.probabilistic_extraction.prefixes=[4]":  "prefixes[0]: is 4; expected at least 5, the length of the source",
 		"audit.probabilistic_extraction.prefixes=[11]": "prefixes[0]: is 11; expected less than the length of a canary, 11",
-		`canaries.format="pin ##"`:                     "canaries have their secret in both texts",
+		`canaries.format="pin ##"`:                     "the canaries' secret is in both texts",
 	} {
 		_, err := experiment.Parse("pairs.yaml", []byte(pairsFile), experiment.Options{Sets: []string{set}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

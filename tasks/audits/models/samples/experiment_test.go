@@ -97,7 +97,7 @@ func TestLimitsAreTests(t *testing.T) {
 		t.Errorf("breaches %q", got)
 	}
 	alarms := spec.FalseAlarms()
-	if len(alarms) != 1 || alarms[0].Probability != 0.001 || !strings.Contains(alarms[0].String(), "samples in all: 6000, cells: 1, the model at the limit") {
+	if len(alarms) != 1 || alarms[0].Probability != 0.001 || !strings.Contains(alarms[0].String(), "samples in total: 6000, cells: 1, the model at the limit") {
 		t.Errorf("false alarms %+v", alarms)
 	}
 }
