@@ -214,14 +214,15 @@ def pairs(auc, users, resamples=1000):
         scores = rng.standard_normal(n) + same * math.sqrt(2) * stats.norm.ppf(auc)
         names, number = np.unique(np.concatenate([a, b]), return_inverse=True)
         a, b, u = number[:n], number[n:], len(names)
+        own = len(set(a[same]))
         x = rng.dirichlet(np.ones(u + 1), size=resamples)
         weights = np.where(same, x[:, a], x[:, a] * x[:, b] * u)
-        unseen = x[:, u:] / u
+        unseen = x[:, u:] / own
         count = (same.sum(), n - same.sum())
-        weights = np.hstack([weights, unseen * count[1] * 2 / u, unseen * count[0]])  # others first, its own last
+        weights = np.hstack([weights, unseen * count[1] * 2 / own, unseen * count[0]])  # others first, its own last
         order = np.concatenate([[n], np.argsort(-scores), [n + 1]])
         low = np.quantile(precision(order, np.concatenate([same, [False, True]]), weights, count), 0.025)
-        found += low > 0.5 and u >= 6
+        found += low > 0.5 and own >= 6
     return found / SIMULATED["matching"]
 
 

@@ -283,9 +283,9 @@ func Power[V any](limit, name string, pairs func(*audits.Setting) int, users fun
 		}
 		power := audits.Simulated(trials, 1, func(sizes []int, leak float64) func(*rand.Rand) Measurement {
 			return func(rng *rand.Rand) Measurement { return simulate(pairs(s), sizes[0], leak, rng) }
-		}, func(sizes []int, factor float64) func(Measurement) bool {
+		}, func(_ []int, factor float64) func(Measurement) bool {
 			return func(m Measurement) bool {
-				return sizes[0] >= audits.MinAbove(factor*Chance) && m.AP.Low > factor*Chance
+				return m.Users >= audits.MinAbove(factor*Chance) && m.AP.Low > factor*Chance
 			}
 		})
 		return []audits.Statement{{

@@ -19,7 +19,7 @@ func TestMeasuresAreThoseOfScikitLearn(t *testing.T) {
 	t.Parallel()
 	m, err := Measure([]Pair{{1, 2, 0.1}, {1, 3, 0.4}, {1, 1, 0.35}, {2, 2, 0.8}}, 1, 0)
 	if err != nil || m.Users != 2 || math.Abs(m.AP.Value-0.8333333333) > 1e-9 || m.AUC.Value != 0.75 || m.Pairs != 4 || m.Same != 2 {
-		t.Errorf("measurement %+v, want an average precision of 0.83 and an area of 0.75", m)
+		t.Errorf("measurement %+v, want 2 users, an average precision of 0.83 and an area of 0.75", m)
 	}
 }
 
