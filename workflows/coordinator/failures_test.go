@@ -302,14 +302,19 @@ func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
 	w.untilPhase(runs.Done, id)
 }
 
-// Even with progress, a task that never ends is given up.
+// Even with progress, a task that never ends is given up. Attempts that a worker without its store hands back are
+// no part of that.
 func TestAnEndlessTaskEnds(t *testing.T) {
 	t.Parallel()
 	w, endless := oneTask(t, 9, "endless")
-	n := 0
+	n, away := 0, 50
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
-		if a.Key != endless.Key {
+		switch {
+		case a.Key != endless.Key:
 			return nil
+		case away > 0:
+			away--
+			return &attempts.Outcome{Result: attempts.StoreAway, Error: "no answer"}
 		}
 		n++
 		return &attempts.Outcome{Result: attempts.Failed, Error: "exit status 75", Kept: true}

@@ -110,7 +110,7 @@ func (t *term) pause(x *graph.Task, d time.Duration) {
 func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble := x.AddTrouble()
 	trouble.Tries++
-	if o.Kept = o.Kept && x.Number < policy.MaxFurther; o.Kept {
+	if o.Kept = o.Kept && x.Number-trouble.Returned < policy.MaxFurther; o.Kept {
 		trouble.Tries, o.Exit = 0, "" // with progress, the next attempt may end otherwise
 	}
 	alike := policy.Repeats(trouble.Exit, o.Exit)

@@ -15,7 +15,7 @@ const (
 	// A fault of a network or a disk is over by the fifth try, half a minute after
 	// the first; a longer one is permanent.
 	MaxTries = 5
-	// MaxFurther is the number of attempts after which a failed attempt counts as a try
+	// MaxFurther is the number of attempts, without those handed back, after which a failed attempt counts as a try
 	// even if it has kept something new: a training that stops every hour and continues
 	// later may last six weeks, but must end some day.
 	MaxFurther = 1000
