@@ -75,7 +75,7 @@ func (v *view) once(notes []note) []string {
 			continue
 		}
 		said[n.text] = true
-		texts = append(texts, common(lists.Filter(notes, func(o note) bool { return o.text == n.text }), groups))
+		texts = append(texts, common(slices.Compact(lists.Filter(notes, func(o note) bool { return o.text == n.text })), groups))
 	}
 	return texts
 }

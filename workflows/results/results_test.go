@@ -87,6 +87,8 @@ func TestNotesThatCellsShareStandOnce(t *testing.T) {
 	}
 	const stopped = " stopped after 5 rounds: its privacy budget is epsilon_proved 8 at delta 1e-05"
 	failed := Cell{Cell: "c03", Label: "a c03", Status: Failed, Errors: []string{"no"}}
+	twice, no := failed, "c03 (a c03) failed: no"
+	twice.Errors = []string{"no", "no"}
 	each := []string{"c01 (a c01)" + stopped, "c02 (a c02)" + stopped}
 	three := append(slices.Clone(each), "c04 (a c04)"+strings.Replace(stopped, "5 rounds", "6 rounds", 1))
 	many := append(slices.Clone(each), "c05 (a c05)"+stopped, "c06 (a c06)"+stopped, three[2])
@@ -98,6 +100,7 @@ func TestNotesThatCellsShareStandOnce(t *testing.T) {
 		"all done": {[]Cell{cell("c01", "5"), cell("c02", "5"), failed}, append(slices.Clone(each), "c03 (a c03) failed: no"), []string{"all 2 cells that are done" + stopped, "c03 (a c03) failed: no"}},
 		"one":      {[]Cell{cell("c01", "5")}, each[:1], each[:1]},
 		"some":     {[]Cell{cell("c01", "5"), cell("c02", "5"), cell("c04", "6")}, three, []string{"c01 (a c01), c02 (a c02)" + stopped, three[2]}},
+		"twice":    {[]Cell{cell("c01", "5"), twice}, []string{each[0], no, no}, []string{each[0], no}},
 		"many":     {[]Cell{cell("c01", "5"), cell("c02", "5"), cell("c05", "5"), cell("c06", "5"), cell("c04", "6")}, many, []string{"c01, c02, c05, c06" + stopped, three[2]}},
 	} {
 		r := &Results{Cells: x.cells}
