@@ -29,6 +29,12 @@ func (a *Archive) Spec(ctx context.Context, id string) ([]byte, error) {
 	return spec, a.fail("reading run", id, err)
 }
 
+// HasRun reports whether a run has a spec, without reading it.
+func (a *Archive) HasRun(ctx context.Context, id string) (bool, error) {
+	there, err := a.exists(ctx, specName(id))
+	return there, a.fail("reading run", id, err)
+}
+
 // Runs returns the ids of all runs in byte order.
 func (a *Archive) Runs(ctx context.Context) ([]string, error) {
 	used, err := a.UsedRunIDs(ctx)
@@ -37,8 +43,8 @@ func (a *Archive) Runs(ctx context.Context) ([]string, error) {
 	}
 	there := make([]bool, len(used))
 	err = goroutines.Each(ctx, len(used), runsAtOnce, func(ctx context.Context, i int) (err error) {
-		there[i], err = a.exists(ctx, specName(used[i]))
-		return a.fail("reading run", used[i], err)
+		there[i], err = a.HasRun(ctx, used[i])
+		return err
 	})
 	if err != nil {
 		return nil, err

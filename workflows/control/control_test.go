@@ -45,15 +45,21 @@ func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinatorAndOneThatLeavesI
 	expect(status.WaitQueue, "the queue does not answer")
 }
 
-// A log that was deleted says no more that its run is cancelled: a watch must not wait for that.
+// A log that was deleted says no more that its run is cancelled: a watch must not wait for that. While there is
+// nothing new, it does not read the experiment.
 func TestAWatchOfARemovedRunEnds(t *testing.T) {
 	t.Parallel()
-	archive := storage.NewArchive(storagetest.NewMemory())
+	store := storagetest.WithFaults(storagetest.NewMemory())
+	archive := storage.NewArchive(store)
 	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
 	must.Do(t, err)
 	statuses := must.Get(control.New(archive, nil, nil).Watch(t.Context(), run.ID))(t)
-	if s := <-statuses; s.Phase != runs.Queued {
-		t.Errorf("the first status is %s, want %s", s.Phase, runs.Queued)
+	reads := &storagetest.Fault{Op: storagetest.Get, Name: "runs/*/spec"}
+	store.Add(reads)
+	for range 2 {
+		if s := <-statuses; s.Phase != runs.Queued || reads.Fired() > 0 {
+			t.Errorf("the run is %s, want %s; its record was read %d times, want 0", s.Phase, runs.Queued, reads.Fired())
+		}
 	}
 	must.Do(t, archive.DeleteRun(t.Context(), run.ID))
 	for s := range statuses {

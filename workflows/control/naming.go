@@ -176,7 +176,8 @@ func (l *Local) existing(ctx context.Context, ids []string) iter.Seq2[*runs.Run,
 
 // removed reports whether a run has no record any more: its log, which said that it is cancelled, may be gone too.
 func (l *Local) removed(ctx context.Context, id string) bool {
-	return errors.Is(l.runs.AddSpec(ctx, &runs.Run{ID: id}), storage.ErrNotFound)
+	there, err := l.archive.HasRun(ctx, id)
+	return err == nil && !there && errors.Is(l.runs.AddSpec(ctx, &runs.Run{ID: id}), storage.ErrNotFound)
 }
 
 // Earlier is the run before a new one of the same name with another experiment.
