@@ -13,6 +13,7 @@ import (
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/open"
+	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/datadir"
@@ -85,6 +86,27 @@ func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
 	(&global{stderr: &stderr}).noteOthers(t.Context(), api, ids[0])
 	if want := "other unfinished runs also continue: " + ids[1] + " (to stop one: coalmine pause RUN"; !strings.Contains(stderr.String(), want) {
 		t.Errorf("%q, want %q", &stderr, want)
+	}
+}
+
+// A command that has submitted a run follows that run alone, though the id of a removed one begins that of another.
+func TestACommandFollowsNoOtherRunThanItsOwn(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	service := runs.NewService(archive, nil)
+	var ids []string
+	for range 2 {
+		run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", true)
+		must.Do(t, err)
+		ids = append(ids, run.ID)
+	}
+	must.Do(t, archive.DeleteRun(t.Context(), ids[0]))
+	for i, id := range ids {
+		flags := submitFlags{submitted: id}
+		got, err := flags.submit(t.Context(), control.New(archive, nil, nil), nil)
+		if removed := i == 0; (err != nil) != removed || !removed && got.Run != id {
+			t.Errorf("after submitting %s of %q: it follows %q, %v", id, ids, got.Run, err)
+		}
 	}
 }
 

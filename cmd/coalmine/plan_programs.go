@@ -23,6 +23,7 @@ import (
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
 )
 
@@ -37,65 +38,79 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 		if !measure || ctx.Err() != nil {
 			return nil
 		}
-		p := measured{g, sub, cell, &sub.Spec.Cells[cell].Experiment}
+		c := &sub.Spec.Cells[cell]
+		p := measured{g, sub, cell, &c.Experiment}
 		name := p.name()
 		if speed, asked := known[name]; asked {
 			return speed
 		}
-		parent := ctx
-		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("the measurement did not end within %v", maxMeasuring))
-		defer cancel()
-		g.note("measuring the speed of the program of %s, for at most a minute", sub.Spec.Cells[cell].Name)
-		err := goroutines.Recover(func() (err error) { known[name], err = p.speed(ctx); return err })
-		if err != nil && parent.Err() == nil {
-			g.note("the program of %s was not measured: %s", sub.Spec.Cells[cell].Name, firstAndLast(err.Error()))
-		}
+		g.note("measuring the speed of the program of %s, for at most a minute", c.Name)
+		g.trial(ctx, end, c.Name, "measured", func(ctx context.Context) (err error) {
+			known[name], err = p.speed(ctx)
+			return err
+		})
 		return known[name]
 	}
 }
 
-// warnOfReplays tries each program whose training is to run and to be replayed, and warns of one that lacks a step.
-func (g *global) warnOfReplays(ctx context.Context, sub *submission.Submission) error {
-	if !slices.ContainsFunc(sub.Spec.Cells, func(c experiment.Cell) bool { return c.Experiment.Replay() != nil }) {
-		return nil
-	}
-	p, err := compile.Plan(sub.Spec)
-	if err != nil {
-		return err
-	}
-	where, err := g.places.place()
-	if err != nil {
-		return err
-	}
-	archive, done, err := g.planArchive(ctx, where)
-	if err != nil {
-		return err
-	}
-	x, err := forecast.Explain(ctx, p, archive)
-	if err = errors.Join(err, done()); err != nil {
-		return err
-	}
-	tried := map[[2]string]bool{}
-	ctx, cancel := context.WithTimeoutCause(ctx, maxMeasuring, fmt.Errorf("the trial did not end within %v", maxMeasuring))
+// trial tries a program of a cell until a time at most, and notes if that fails.
+func (g *global) trial(ctx context.Context, end time.Time, cell, done string, try func(context.Context) error) {
+	limited, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("the program did not end within %v", maxMeasuring))
 	defer cancel()
+	if err := goroutines.Recover(func() error { return try(limited) }); err != nil && ctx.Err() == nil {
+		g.note("the program of %s was not %s: %s", cell, done, firstAndLast(err.Error()))
+	}
+}
+
+// warnOfReplays tries each program whose training is to run and to be replayed, and warns of one that lacks a step.
+// Nothing that goes wrong in this keeps the experiment from running.
+func (g *global) warnOfReplays(ctx context.Context, sub *submission.Submission) {
+	if !slices.ContainsFunc(sub.Spec.Cells, func(c experiment.Cell) bool { return c.Experiment.Replay() != nil }) {
+		return
+	}
+	p, x, err := g.uncached(ctx, sub)
+	if err != nil {
+		if ctx.Err() == nil {
+			g.note("programs of trainings that audit.neighbours replays were not tried: %v", err)
+		}
+		return
+	}
+	tried, end := map[[2]string]bool{}, time.Now().Add(maxMeasuring)
 	for i := range sub.Spec.Cells {
 		c := &sub.Spec.Cells[i]
 		program := [2]string{c.Experiment.Training.Command, c.Experiment.Training.CodeSHA256}
-		if c.Experiment.Replay() == nil || tried[program] || len(trainingToRun(&p.Cells[i], x, i)) == 0 {
+		if ctx.Err() != nil || c.Experiment.Replay() == nil || tried[program] || len(trainingToRun(&p.Cells[i], x, i)) == 0 {
 			continue
 		}
 		tried[program] = true
 		g.note("trying the program of %s on made-up data, for at most a minute: audit.neighbours needs its step", c.Name)
-		m := measured{g, sub, i, &c.Experiment}
-		lacks, err := m.pace().Lacks(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			g.note("the program of %s was not tried: %s", c.Name, firstAndLast(err.Error()))
-		case lacks != "":
-			g.note("warning: audit.neighbours (%s) will fail after the training: %s", c.Label, lacks)
-		}
+		g.trial(ctx, end, c.Name, "tried", func(ctx context.Context) error {
+			m := measured{g, sub, i, &c.Experiment}
+			lacks, err := m.pace().Lacks(ctx)
+			if lacks != "" {
+				g.note("warning: audit.neighbours (%s) will fail after the training: %s", c.Label, lacks)
+			}
+			return err
+		})
 	}
-	return nil
+}
+
+// uncached returns the plan of a submission, and which of its tasks are to run.
+func (g *global) uncached(ctx context.Context, sub *submission.Submission) (*plan.Plan, *forecast.Explanation, error) {
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	where, err := g.places.place()
+	if err != nil {
+		return nil, nil, err
+	}
+	archive, done, err := g.planArchive(ctx, where)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := forecast.Explain(ctx, p, archive)
+	return p, x, errors.Join(err, done())
 }
 
 // firstAndLast returns the informative lines of a message: the lines between are a traceback.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/internal/must"
 	"coalmine/privacy"
@@ -180,6 +182,23 @@ audit: {utility: true}
 		}
 		if got := plan.TrainingFLOP / float64(c.steps); perStep == 0 || math.Abs(got/perStep-1) > 1e-12 {
 			t.Errorf("%d steps: %g FLOP each, want the %g of whole tasks", c.steps, got, perStep)
+		}
+	}
+}
+
+// A program that takes too long is named, unless the command itself was interrupted.
+func TestATrialThatDoesNotEndIsNoted(t *testing.T) {
+	t.Parallel()
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for _, ctx := range []context.Context{t.Context(), interrupted} {
+		var stderr bytes.Buffer
+		(&global{stderr: &stderr}).trial(ctx, time.Now(), "c01", "tried", func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if got, want := stderr.String(), "the program of c01 was not tried: the program did not end within 1m0s"; strings.Contains(got, want) != (ctx.Err() == nil) {
+			t.Errorf("it notes %q; want %q, and nothing after an interrupt", got, want)
 		}
 	}
 }

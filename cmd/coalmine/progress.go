@@ -45,7 +45,7 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 	}
 	if last == nil || !last.Phase.Finished() {
 		if last != nil && removed(ctx, api, last.Run) {
-			return fmt.Errorf("run %s was removed while this command followed it; submit its experiment again to compute it", last.Run)
+			return removedError(last.Run)
 		}
 		return fmt.Errorf("lost the connection to the run; see its state with: coalmine status")
 	}
@@ -62,6 +62,10 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 func removed(ctx context.Context, api control.API, run string) bool {
 	found, err := api.Status(ctx, run)
 	return errors.Is(err, control.ErrNoRun) || err == nil && found.Run != run
+}
+
+func removedError(run string) error {
+	return fmt.Errorf("run %s was removed while this command followed it; submit its experiment again to compute it", run)
 }
 
 // measuredSoFar returns the last measurements of a run's cells in training, by cell name; nil if

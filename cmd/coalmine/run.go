@@ -100,8 +100,11 @@ func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submissi
 	switch {
 	case s.submitted != "":
 		found, err := api.Status(ctx, s.submitted)
-		if err != nil {
+		switch {
+		case err != nil:
 			return control.Submitted{}, err
+		case found.Run != s.submitted: // its id begins that of another
+			return control.Submitted{}, removedError(s.submitted)
 		}
 		return control.Submitted{Run: found.Run, Continued: true, Phase: found.Phase}, nil
 	case s.goesOn != "":
@@ -167,12 +170,10 @@ func newRunCommand(g *global) *cobra.Command {
 				return g.runSubmission(ctx, &flags, nil)
 			}
 			sub, err := flags.prepare(ctx, g, args[0])
-			if err == nil {
-				err = g.warnOfReplays(ctx, sub)
-			}
 			if err != nil {
 				return err
 			}
+			g.warnOfReplays(ctx, sub)
 			return g.runSubmission(ctx, &flags, sub)
 		},
 	}
