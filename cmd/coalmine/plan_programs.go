@@ -83,7 +83,7 @@ func (g *global) warnOfReplays(ctx context.Context, sub *submission.Submission) 
 			continue
 		}
 		tried[program] = true
-		g.note("trying the program of %s on made-up data, for at most a minute: audit.neighbours needs its step", c.Name)
+		g.note("trying the program of %s on synthetic data, for at most a minute: audit.neighbours needs its step", c.Name)
 		g.trial(ctx, end, c.Name, "tried", func(ctx context.Context) error {
 			m := measured{g, sub, i, &c.Experiment}
 			lacks, err := m.pace().Lacks(ctx)
