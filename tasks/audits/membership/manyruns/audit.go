@@ -137,7 +137,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if err != nil || largest == 0 || !powerless(recipe, proved.EpsilonProved, o.Confidence.Float64(), rates...) {
 		return nil // fewer trainings have no power at all, which power says
 	}
-	return []string{fmt.Sprintf("audit.many_runs is powerless against the proved epsilon of %s (%s): were all coins of the %d trainings that prove told, the bound would be at most %s, and the trade-off curve not refuted; use more runs",
+	return []string{fmt.Sprintf("audit.many_runs is powerless against the proved epsilon of %s (%s): if all %d trainings that the bound counts were recognized, it would be at most %s, and the trade-off curve not refuted; use more runs",
 		proved.EpsilonProved, d.Label, half, privacy.Epsilon(largest))}
 }
 
@@ -311,12 +311,12 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 	}
 	half := o.Runs / 2
 	if perfect := (empirical.Rates{Of: half / 2, Others: half - half/2}).Perfect(); value(perfect) == 0 {
-		x.None = fmt.Sprintf("were all coins of the %d trainings that prove told, %d with the canary and %d without, the bound would be 0", half, perfect.Of, perfect.Others)
+		x.None = fmt.Sprintf("if all %d trainings that the bound counts were recognized, %d with the canary and %d without, it would be 0", half, perfect.Of, perfect.Others)
 	}
 	return x
 }
 
-// largest is the bound of a rule that tells all coins, for the number of heads with the largest.
+// largest is the bound of a rule that recognizes all coins, for the number of heads with the largest.
 func (o *Block) largest(confidence float64) (largest float64) {
 	half := o.Runs / 2
 	for heads := 1; heads < half; heads++ {
