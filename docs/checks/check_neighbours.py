@@ -12,8 +12,8 @@ import sys
 from scipy import stats
 
 CHI = {"noise", "noise with and without the member", "noise of parts", "noise of elements", "noise along random directions", "noise along the move"}
-CORRELATIONS = {"successive rounds", "repeated noise", "neighbouring elements", "noise shared by parts"}
-TWO_SIDED, UPPER = {"cohort sizes", "cohorts in common"}, {"equal cohort sizes", "participations"}
+SIGNS = {"repeated elements", "successive rounds", "repeated noise", "neighbouring elements", "noise shared by parts"}
+TWO_SIDED, UPPER = SIGNS | {"cohort sizes", "cohorts in common"}, {"equal cohort sizes", "participations"}
 TOLERANCE = 1e-3
 
 
@@ -25,12 +25,10 @@ def p_value(test, audit):
     name, x, f, q = test["name"], test["statistic"], test.get("freedom", 0), test.get("rate", 0)
     if name in CHI:
         p = stats.chi2.cdf(x, f)
-    elif name in CORRELATIONS:
-        p = 0.0 if abs(x) >= 1 else 2 * stats.t.sf(abs(x) * math.sqrt((f - 1) / (1 - x * x)), f - 1)
     elif name == "mean along the move":
-        p = 2 * stats.norm.sf(abs(x))
+        p = min(1, 2 * math.exp(-x * x / 2))
     elif name in TWO_SIDED and f:
-        p = 2 * math.exp(-f * divergence(x / f, q))
+        p = min(1, 2 * math.exp(-f * divergence(x / f, q)))
     elif name in UPPER and f:
         p = math.exp(-f * divergence(x / f, q)) if x > q * f else 1
     elif name == "sensitivity":

@@ -181,7 +181,7 @@ def tpr(a, m, n, rate=0.01):
 def neighbours(f, rounds, part=0.0):
     columns = min(GIVEN["neighbours.parameters"], max(1, 2 ** 20 // rounds))
     v = columns * rounds
-    most = max(stats.chi2.ppf(GIVEN["neighbours.false_alarm"] / 17, v), part ** 2 * stats.chi2.ppf(0.025 / GIVEN["neighbours.intervals"], v))
+    most = max(stats.chi2.ppf(GIVEN["neighbours.false_alarm"] / 18, v), part ** 2 * stats.chi2.ppf(0.025 / GIVEN["neighbours.intervals"], v))
     return stats.chi2.cdf(most / f ** 2, v)
 
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -88,6 +89,7 @@ const (
 	ShiftTest         = "mean along the move"
 	RoundsTest        = "successive rounds"
 	RepeatedTest      = "repeated noise"
+	CopiesTest        = "repeated elements"
 	NeighboursTest    = "neighbouring elements"
 	SharedTest        = "noise shared by parts"
 	CohortTest        = "cohort sizes"
@@ -100,7 +102,7 @@ const (
 const Tolerance = 1e-3
 
 // Examine tests the observations against a claim, so that a right training is refuted with a probability
-// of at most falseAlarm.
+// of at most falseAlarm. So is one with more noise than claimed, in all elements or in some.
 func Examine(c Claim, o *Observations, falseAlarm float64) Finding {
 	f := Finding{FalseAlarm: falseAlarm}
 	f.sensitivity(o)
@@ -219,7 +221,7 @@ func (x *examiner) scales() []Test {
 	}
 	for j := range randomDirections {
 		sum := 0.0
-		direction := signs(j, x.width())
+		direction := randomSigns(j, x.width())
 		for _, row := range x.seen.Noise {
 			projected := dot(row, direction)
 			sum += float64(projected*projected) / float64(len(row))
@@ -227,13 +229,13 @@ func (x *examiner) scales() []Test {
 		scale(directions, fmt.Sprint(j), sum, len(x.seen.Noise))
 	}
 	scale(along, "", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
-	if n := len(x.seen.Along); n > 0 {
+	if size := norm(x.seen.Along); size > 0 {
 		total := 0.0
 		for _, a := range x.seen.Along {
 			total += a
 		}
-		total /= math.Sqrt(float64(n))
-		shift.add("", total, n, twoSided(total))
+		total /= size
+		shift.add("", total, len(x.seen.Along), unbalanced(total))
 	}
 	return ended(all, data, parts, elements, along, directions, shift)
 }
@@ -250,24 +252,52 @@ func ended(families ...*Test) (list []Test) {
 
 const randomDirections = 16
 
-// signs draws n values of +1 or -1 from a fixed generator.
-func signs(j, n int) []float64 {
+// randomSigns draws n values of +1 or -1 from a fixed generator.
+func randomSigns(j, n int) []float64 {
 	rng := rand.New(rand.NewPCG(uint64(j), uint64(n)))
-	x := lists.Make(n, func(int) float64 { return float64(2*rng.IntN(2) - 1) })
-	return x
+	return lists.Make(n, func(int) float64 { return float64(2*rng.IntN(2) - 1) })
 }
 
-// sketch is the number of columns used to compare all pairs of rounds.
-const sketch = 512
+// signs has a bit for each positive, and one for each negative element of a vector.
+type signs struct{ positive, negative []uint64 }
 
-// dependence tests rounds, elements and parts for shared noise. Compared vectors share no draw if
-// the claim is true, so p-values are exact.
+func signsOf(vector []float64) signs {
+	s := signs{make([]uint64, (len(vector)+63)/64), make([]uint64, (len(vector)+63)/64)}
+	for i, v := range vector {
+		if v > 0 {
+			s.positive[i/64] |= 1 << (i % 64)
+		} else if v < 0 {
+			s.negative[i/64] |= 1 << (i % 64)
+		}
+	}
+	return s
+}
+
+// compare returns the number of elements that are 0 in neither vector, the number of equal signs among them, and the
+// p-value of that.
+func (s signs) compare(other signs) (equal, both int, p float64) {
+	for i, positive := range s.positive {
+		same := bits.OnesCount64(positive&other.positive[i] | s.negative[i]&other.negative[i])
+		equal += same
+		both += same + bits.OnesCount64(positive&other.negative[i]|s.negative[i]&other.positive[i])
+	}
+	return equal, both, counted(equal, both, 0.5)
+}
+
+// copies is the number of columns that are compared with each other.
+const copies = 2048
+
+// dependence tests rounds, elements and parts for shared noise. Compared vectors share no draw if the claim is true, so
+// their signs are equal with probability 1/2, also if deviations are above the claim, and differ.
 func (x *examiner) dependence() []Test {
-	successive, repeated, neighbours, shared := family(RoundsTest), family(RepeatedTest), family(NeighboursTest), family(SharedTest)
+	successive, shared, neighbours := family(RoundsTest), family(SharedTest), family(NeighboursTest)
+	repeated, copied := family(RepeatedTest), family(CopiesTest)
+	for _, t := range []*Test{successive, repeated, copied, neighbours, shared} {
+		t.Rate = 0.5
+	}
 	compare := func(t *Test, member string, a, b []float64) {
-		if len(a) > 1 {
-			r := correlation(a, b)
-			t.add(member, r, len(a), aligned(r, len(a)))
+		if equal, both, p := signsOf(a).compare(signsOf(b)); both > 0 {
+			t.add(member, float64(equal), both, p)
 		}
 	}
 	rows := x.seen.Noise
@@ -276,12 +306,9 @@ func (x *examiner) dependence() []Test {
 		odd, even = append(odd, rows[i]...), append(even, rows[i+1]...)
 	}
 	compare(successive, "", odd, even)
-	for j := range rows {
-		for i := range j {
-			n := min(sketch, len(rows[i]))
-			compare(repeated, fmt.Sprintf("rounds %d and %d", i+1, j+1), rows[i][:n], rows[j][:n])
-		}
-	}
+	repeated.pairs(lists.Make(len(rows), func(i int) signs { return signsOf(rows[i]) }), "rounds")
+	n := min(copies, x.width())
+	copied.pairs(lists.Make(n, func(i int) signs { return signsOf(x.block(i*x.width()/n, 1)) }), "elements")
 	for i, p := range x.parts {
 		a, b := x.pairs(p)
 		compare(neighbours, p.Name, a, b)
@@ -290,7 +317,21 @@ func (x *examiner) dependence() []Test {
 			compare(shared, q.Name+" and "+p.Name, x.block(q.first, n), x.block(p.first, n))
 		}
 	}
-	return ended(successive, repeated, neighbours, shared)
+	return ended(successive, repeated, copied, neighbours, shared)
+}
+
+// pairs adds all pairs of vectors.
+func (t *Test) pairs(vectors []signs, of string) {
+	for j, later := range vectors {
+		for i, earlier := range vectors[:j] {
+			switch equal, both, p := earlier.compare(later); {
+			case p < t.P && both > 0:
+				t.add(fmt.Sprintf("%s %d and %d", of, i+1, j+1), float64(equal), both, p)
+			case both > 0:
+				t.Tests++
+			}
+		}
+	}
 }
 
 // block returns some columns of all rows.
@@ -359,21 +400,31 @@ func (x *examiner) sizes() Test {
 	return t
 }
 
-// overlap counts the members that rounds 1 and 2, 3 and 4, and so on have in common. Given the
-// first cohort of a pair, each of its members is in the second with the probability of any member.
+// overlap counts the members that rounds of a distance have in common. Pairs of rounds are divided in two, so that no
+// round is the first of one pair and the second of another. Given the first cohort of a pair, each of its members
+// is in the second with the probability of any member.
 func (x *examiner) overlap() *Test {
+	const most = 256
 	t := family(OverlapTest)
 	t.Rate = float64(x.claim.Cohort) / float64(x.claim.Population)
-	trials, common := 0, 0
-	for i := 1; i < len(x.seen.Cohorts); i += 2 {
-		trials += len(x.seen.Cohorts[i-1])
-		for _, member := range x.seen.Cohorts[i-1] {
-			if _, found := slices.BinarySearch(x.seen.Cohorts[i], member); found {
-				common++
+	for apart := 1; apart < len(x.seen.Cohorts); apart++ {
+		var trials, common [2]int
+		for i, later := range x.seen.Cohorts[apart:] {
+			earlier, half := x.seen.Cohorts[i], i/apart%2
+			earlier = earlier[:min(most, len(earlier))]
+			trials[half] += len(earlier)
+			for _, member := range earlier {
+				if _, found := slices.BinarySearch(later, member); found {
+					common[half]++
+				}
+			}
+		}
+		for half, n := range trials {
+			if n > 0 {
+				t.add(fmt.Sprintf("rounds %d apart, from round %d", apart, half*apart+1), float64(common[half]), n, counted(common[half], n, t.Rate))
 			}
 		}
 	}
-	t.add("", float64(common), trials, counted(common, trials, t.Rate))
 	return t
 }
 

@@ -60,7 +60,7 @@ func TestRightTrainingsAreNotAccused(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			p := replaytest.New(replaytest.Program{
-				Seed: 100 + seed, Population: 30 + int(seed), Cohort: 3 + int(seed%11), Clip: math.Exp2(float64(seed%9) - 6), NoiseMultiplier: 0.3 + float64(seed%5)/2,
+				Bug: replaytest.Right()[seed%4], Seed: 100 + seed, Population: 30 + int(seed), Cohort: 3 + int(seed%11), Clip: math.Exp2(float64(seed%9) - 6), NoiseMultiplier: 0.3 + float64(seed%5)/2,
 				Sampling: []privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}[seed%3],
 			})
 			_, f := examine(t, p, repeats)

@@ -13,30 +13,9 @@ func belowChiSquare(sum, freedom float64) float64 { return mathext.GammaIncReg(f
 // chiSquareQuantile inverts belowChiSquare.
 func chiSquareQuantile(p, freedom float64) float64 { return 2 * mathext.GammaIncRegInv(freedom/2, p) }
 
-// aligned returns the probability that two independent vectors of n elements have an uncentred
-// correlation of at least |r|, if one holds independent normal draws of equal variance:
-//
-//	I_{1-r^2}((n-1)/2, 1/2).
-//
-// It is 1 for n < 2.
-func aligned(r float64, n int) float64 {
-	if n < 2 {
-		return 1
-	}
-	return mathext.RegIncBeta(float64(n-1)/2, 0.5, max(0, (1-r)*(1+r)))
-}
-
-// correlation is the uncentred correlation; 0 for a zero vector.
-func correlation(a, b []float64) float64 {
-	length := norm(a) * norm(b)
-	if length == 0 {
-		return 0
-	}
-	return dot(a, b) / length
-}
-
-// twoSided returns the probability that a standard normal draw exceeds |x| in absolute value.
-func twoSided(x float64) float64 { return math.Erfc(math.Abs(x) / math.Sqrt2) }
+// unbalanced bounds the probability that the sum of independent symmetric draws is as far from 0 as t square roots of
+// the sum of their squares (Hoeffding 1963, theorem 2, given the draws' sizes).
+func unbalanced(t float64) float64 { return min(1, 2*math.Exp(-t*t/2)) }
 
 // divergence is the Kullback-Leibler divergence of Bernoulli(p) from Bernoulli(q), in nats.
 func divergence(p, q float64) float64 {
@@ -95,7 +74,7 @@ func Power(values int, share, falseAlarm float64, tests, intervals int, part flo
 }
 
 // MaxTests is the largest number of tests of observations.
-const MaxTests = 17
+const MaxTests = 18
 
 // unsure is the probability that an interval misses the noise multiplier.
 const unsure = 0.05

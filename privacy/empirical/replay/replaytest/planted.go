@@ -38,6 +38,9 @@ var planted = []struct {
 	{DivisorOfCohort, privacy.Poisson, replay.SensitivityTest},
 	{SameCohort, privacy.FixedSize, replay.OverlapTest},
 	{FixedSizeForPoisson, privacy.Poisson, replay.EqualTest},
+	{CohortsTwice, privacy.FixedSize, replay.OverlapTest},
+	{NoiseBroadcast, privacy.FixedSize, replay.CopiesTest},
+	{NoiseTiled, privacy.FixedSize, replay.CopiesTest},
 	{None, privacy.FixedSize, ""},
 }
 

@@ -47,7 +47,18 @@ const (
 	DivisorOfCohort     Bug = "a Poisson sum is divided by the size of the cohort"
 	SameCohort          Bug = "the first cohort takes part in every round"
 	FixedSizeForPoisson Bug = "Poisson is claimed, cohorts have a fixed size"
+	CohortsTwice        Bug = "each cohort takes part in two successive rounds"
+	NoiseBroadcast      Bug = "one row of noise for all rows of a tensor"
+	NoiseTiled          Bug = "the second half of the noise repeats the first"
+
+	// Not faults: more noise than claimed in some elements, discrete Gaussian noise on a grid, and noise of 8 bits.
+	MoreNoise     Bug = "some elements have more noise"
+	DiscreteNoise Bug = "noise is a discrete Gaussian"
+	ShortNoise    Bug = "noise is a bfloat16"
 )
+
+// Right lists the kinds of right trainings.
+func Right() []Bug { return []Bug{None, MoreNoise, DiscreteNoise, ShortNoise} }
 
 // Sizes of the model and of the evaluation data.
 const (
@@ -130,6 +141,8 @@ func (p *Program) draw(round int) []int {
 		sampling = privacy.Shuffled
 	case SameCohort:
 		round = 1
+	case CohortsTwice:
+		round /= 2
 	case FixedSizeForPoisson:
 		sampling = privacy.FixedSize
 	case LastBatchSmaller:
@@ -260,12 +273,38 @@ func (s *step) noise(any bool) []float64 {
 		switch {
 		case s.Bug == NoiseOfRank && i%2 == 1:
 			out[i] = out[i-1]
+		case s.Bug == NoiseBroadcast && i >= width && i < embedding:
+			out[i] = out[i-width]
+		case s.Bug == NoiseTiled && i >= parameters/2 && i < parameters/2*2:
+			out[i] = out[i-parameters/2]
+		case s.Bug == MoreNoise && i%5 < 2:
+			out[i] = deviation * rng.NormFloat64() * math.Pow(4, float64(i%5+i%7))
+		case s.Bug == DiscreteNoise:
+			out[i] = s.grid() * discrete(rng)
+		case s.Bug == ShortNoise:
+			bits := math.Float32bits(float32(deviation * rng.NormFloat64()))
+			out[i] = float64(math.Float32frombits((bits + 1<<15) &^ (1<<16 - 1)))
 		case s.Bug == EmbeddingWithout && i < embedding:
 		default:
 			out[i] = deviation * rng.NormFloat64()
 		}
 	}
 	return out
+}
+
+// grid is the distance of the values of discrete noise.
+func (s *step) grid() float64 { return s.NoiseMultiplier * s.clip / gridDeviation }
+
+const gridDeviation = 3
+
+// discrete draws a number of the grid by its probability relative to that of 0.
+func discrete(rng *rand.Rand) float64 {
+	for {
+		x := float64(rng.IntN(20*gridDeviation+1) - 10*gridDeviation)
+		if rng.Float64() < math.Exp(-x*x/(2*gridDeviation*gridDeviation)) {
+			return x
+		}
+	}
 }
 
 // present returns the members of a cohort that are in the data set.
@@ -296,6 +335,11 @@ func (s *step) sum(cohort []int, noise []float64) []float64 {
 			case AccumulationOnce:
 				if i >= len(present)/2 {
 					clip(g, s.clip)
+				}
+			case DiscreteNoise:
+				clip(g, s.clip)
+				for k := range g {
+					g[k] = math.Trunc(g[k]/s.grid()) * s.grid()
 				}
 			case ClipAfterMean, MeanLoss:
 			default:

@@ -55,7 +55,7 @@ func (p Params) UsesProgram() *clientprograms.Program {
 // Inputs: "initial" and "model", the checkpoints to begin from; training.PopulationInput and
 // training.ShardsInput as of the training, and external.VocabularyInput for a client's program. Its blob
 // OutcomeBlob is an Outcome.
-var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 3, Class: tasks.Compute, Run: audits.Finds(OutcomeBlob, run)}
+var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 4, Class: tasks.Compute, Run: audits.Finds(OutcomeBlob, run)}
 
 const InitialInput = "initial"
 

@@ -25,7 +25,7 @@ type ReportParams struct {
 // ReportAuditor tests the steps of an external training: those that its step command takes for Coalmine, or
 // without such a command those that the training itself has replayed. Inputs: "model": external/train, and
 // its inputs. Its blob OutcomeBlob is an Outcome.
-var ReportAuditor = tasks.Kind{Name: "audits/neighbours-told", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runReport)}
+var ReportAuditor = tasks.Kind{Name: "audits/neighbours-told", Version: 3, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runReport)}
 
 func runReport(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 	stepper, err := p.Train.OpenStepper(ctx, t, audits.ModelInput)

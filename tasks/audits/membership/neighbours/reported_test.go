@@ -82,8 +82,8 @@ func TestTheReplayOfAProgramHasAPower(t *testing.T) {
 	if broken := power(f, s, &Outcome{Finding: v.Finding}); broken != nil {
 		t.Errorf("after a replay of no rounds: %+v", broken)
 	}
-	// By scipy: chi2.cdf(chi2.ppf(1e-4 / 17, 30000) / 0.98**2, 30000).
-	if got := after[0].Power(audits.Question{Sizes: []int{60}, Leak: 0.98}); math.Abs(got-0.7056755626) > 1e-6 {
+	// By scipy: chi2.cdf(chi2.ppf(1e-4 / 18, 30000) / 0.98**2, 30000).
+	if got := after[0].Power(audits.Question{Sizes: []int{60}, Leak: 0.98}); math.Abs(got-0.7013171909) > 1e-6 {
 		t.Errorf("power %v", got)
 	}
 }

@@ -204,7 +204,7 @@ func TestRightProgramsAreNotRefutedByTheirSteps(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			v := must.Get(stepsOf(t, replaytest.New(replaytest.Program{
-				Seed: 300 + uint64(seed), Population: 30 + seed, Cohort: 3 + seed%11, Clip: []float64{0.02, 0.3, 4}[seed/3%3], NoiseMultiplier: 0.3 + float64(seed%5)/2,
+				Bug: replaytest.Right()[seed%4], Seed: 300 + uint64(seed), Population: 30 + seed, Cohort: 3 + seed%11, Clip: []float64{0.02, 0.3, 4}[seed/3%3], NoiseMultiplier: 0.3 + float64(seed%5)/2,
 				Sampling: []privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}[seed%3],
 			}), repeats))(t)
 			if v.Refuted || v.Sensitivity > 1+replay.Tolerance || v.Outside > replay.Tolerance || v.Epsilon == nil {
