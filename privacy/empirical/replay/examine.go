@@ -228,7 +228,9 @@ func (x *examiner) scales() []Test {
 		}
 		scale(directions, fmt.Sprint(j), sum, len(x.seen.Noise))
 	}
-	scale(along, "", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
+	if len(x.seen.Along) >= fewest {
+		scale(along, "", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
+	}
 	if size := norm(x.seen.Along); size > 0 {
 		total := 0.0
 		for _, a := range x.seen.Along {
@@ -251,6 +253,9 @@ func ended(families ...*Test) (list []Test) {
 }
 
 const randomDirections = 16
+
+// fewest is the least number of values along moves that are tested: discrete noise may be 0 in fewer.
+const fewest = 8
 
 // randomSigns draws n values of +1 or -1 from a fixed generator.
 func randomSigns(j, n int) []float64 {
@@ -481,7 +486,9 @@ func (x *examiner) multiplier(sensitivity float64) Multiplier {
 		sum, values := x.squares(nil, p.first, p.Count)
 		add(p.Name, sum, values)
 	}
-	add("along the move", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
+	if len(x.seen.Along) >= fewest {
+		add("along the move", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
+	}
 	unit := x.claim.NoiseMultiplier / max(1, sensitivity/Sensitivity)
 	for i := range list {
 		m := &list[i]
