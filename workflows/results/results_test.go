@@ -120,9 +120,11 @@ func TestNotesThatCellsShareStandOnce(t *testing.T) {
 func TestAGateThatAllCellsFailIsTheirs(t *testing.T) {
 	t.Parallel()
 	failed := Cell{Cell: "c01", Label: "a", Status: Done, Report: reported(`{"training": {"rounds": 5}}`), Gate: GateFailed, Breaches: []string{"accuracy is 1%, below the limit of 12%"}}
+	other := failed
+	other.Cell = "c02"
 	for want, cells := range map[string][]Cell{
 		"c01 (a) failed its gate: accuracy is 1%, below the limit of 12%":     {failed},
-		"all cells failed their gate: accuracy is 1%, below the limit of 12%": {failed, failed},
+		"all cells failed their gate: accuracy is 1%, below the limit of 12%": {failed, other},
 	} {
 		if table := must.Get((&Results{Cells: cells}).Table())(t); !slices.Contains(table.NotesOnce, want) {
 			t.Errorf("the notes are %q, want %q", table.NotesOnce, want)
