@@ -67,7 +67,7 @@ console.log('KILL WORKER');
 await workers.filter({ hasText: id }).waitFor({ state: 'detached' });
 await page.goBack();
 await page.getByText('no live worker').first().waitFor();
-await page.getByText(`worker ${id} vanished`).first().waitFor();
+await page.getByText(`worker ${id} died`).first().waitFor();
 
 // The server goes away, too, and comes back; nobody reloads.
 console.log('KILL SERVER');
@@ -81,7 +81,7 @@ await connection.getByText('live').waitFor();
 console.log('START WORKER');
 await whileItAdvances(page.locator('h1 + [role=status]').getByText('done'));
 console.log('DONE');
-await page.getByText(`worker ${id} vanished`).first().waitFor();
+await page.getByText(`worker ${id} died`).first().waitFor();
 
 // The attempt that was lost stands in the timeline of its cell; its log is one key away.
 await follow('c02');
