@@ -304,7 +304,7 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 `
 	for name, c := range map[string]struct{ script, want string }{
 		"right":     {right, "0 of 10 checks failed"},
-		"meddles":   {right + "echo x > in/job.json", "rule 2: What it finds below `in`"},
+		"meddles":   {right + "echo x > in/job.json", "rule 2: It leaves the files below `in`"},
 		"elsewhere": {right + "echo x > ../beside; echo y > elsewhere", "rule 1: The command starts in a directory of its own."},
 		"missing":   {"echo No module named torch >&2; exit 1", "No module named torch"},
 		"stuck":     {"[ -e checkpoint/n ] && exit 3\n" + right, "rule 4: A command that finds files below `checkpoint`"},
