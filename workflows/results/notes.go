@@ -68,16 +68,15 @@ const labelled = 3
 
 // once returns the notes, but writes a note on several members of a group once, at the position of the first.
 func (v *view) once(notes []note) []string {
-	groups := v.groups()
-	texts, said := []string{}, make(map[string]bool)
+	members, texts := make(map[string][]note), []string{}
 	for _, n := range notes {
-		if said[n.text] {
-			continue
+		if members[n.text] == nil {
+			texts = append(texts, n.text)
 		}
-		said[n.text] = true
-		texts = append(texts, common(slices.Compact(lists.Filter(notes, func(o note) bool { return o.text == n.text })), groups))
+		members[n.text] = append(members[n.text], n)
 	}
-	return texts
+	groups := v.groups()
+	return lists.Map(texts, func(text string) string { return common(slices.Compact(members[text]), groups) })
 }
 
 // common returns the text of equal notes, with the name of their group, or the names of its members.
