@@ -77,24 +77,12 @@ run, and the time is unknown.`,
 const maxCores = 100_000
 
 func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int, programs, nodes bool) error {
-	p, err := compile.Plan(sub.Spec)
+	p, x, err := planOf(ctx, sub, g.knownResults)
 	if err != nil {
 		return err
 	}
-	where, err := g.places.place()
-	if err != nil {
-		return err
-	}
-	if where.server != "" {
+	if where, err := g.places.place(); err == nil && where.server != "" {
 		g.note("%s does not give access to its store, so the plan counts nothing as cached; --store names a store", where)
-	}
-	archive, done, err := g.planArchive(ctx, where)
-	if err != nil {
-		return err
-	}
-	x, err := forecast.Explain(ctx, p, archive)
-	if err = errors.Join(err, done()); err != nil {
-		return err
 	}
 	cost := forecast.CostOf(sub, p, x)
 	out := &plannedRun{
@@ -119,6 +107,20 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 		return err
 	}
 	return g.show(out, func() error { g.writePlan(out, tasksText(x), nodes); return nil })
+}
+
+// planOf returns the plan of a submission, and which of its tasks are to run beside the results of a store.
+func planOf(ctx context.Context, sub *submission.Submission, open func(context.Context) (*storage.Archive, closer, error)) (*plan.Plan, *forecast.Explanation, error) {
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	archive, done, err := open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := forecast.Explain(ctx, p, archive)
+	return p, x, errors.Join(err, done())
 }
 
 // thisMachine is the predicted time of a plan on this machine.
@@ -172,16 +174,8 @@ func (f *prediction) here() (thisMachine, error) {
 // timeUncached predicts the time of an experiment on this machine, in seconds, with nothing cached; nil if it runs a
 // program of unknown speed.
 func timeUncached(ctx context.Context, sub *submission.Submission, program func(cell int) *forecast.Speed, speed machineSpeed) (*float64, error) {
-	p, err := compile.Plan(sub.Spec)
+	p, x, err := planOf(ctx, sub, emptyArchive)
 	if err != nil {
-		return nil, err
-	}
-	archive, done, err := emptyArchive(ctx)
-	if err != nil {
-		return nil, err
-	}
-	x, err := forecast.Explain(ctx, p, archive)
-	if err = errors.Join(err, done()); err != nil {
 		return nil, err
 	}
 	here, err := newPrediction(ctx, sub, p, x, program, speed).here()
@@ -316,6 +310,15 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 		}
 	}
 	return emptyArchive(ctx)
+}
+
+// knownResults is planArchive of the place that the flags name.
+func (g *global) knownResults(ctx context.Context) (*storage.Archive, closer, error) {
+	where, err := g.places.place()
+	if err != nil {
+		return nil, nil, err
+	}
+	return g.planArchive(ctx, where)
 }
 
 // emptyArchive has nothing cached.

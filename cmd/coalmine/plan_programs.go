@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -23,7 +22,6 @@ import (
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
-	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
 )
 
@@ -63,12 +61,12 @@ func (g *global) trial(ctx context.Context, end time.Time, cell, done string, tr
 }
 
 // warnOfReplays tries each program whose training is to run and to be replayed, and warns of one that lacks a step.
-// Nothing that goes wrong in this keeps the experiment from running.
+// A failure of the trial does not keep the experiment from running.
 func (g *global) warnOfReplays(ctx context.Context, sub *submission.Submission) {
 	if !slices.ContainsFunc(sub.Spec.Cells, func(c experiment.Cell) bool { return c.Experiment.Replay() != nil }) {
 		return
 	}
-	p, x, err := g.uncached(ctx, sub)
+	p, x, err := planOf(ctx, sub, g.knownResults)
 	if err != nil {
 		if ctx.Err() == nil {
 			g.note("programs of trainings that audit.neighbours replays were not tried: %v", err)
@@ -93,24 +91,6 @@ func (g *global) warnOfReplays(ctx context.Context, sub *submission.Submission) 
 			return err
 		})
 	}
-}
-
-// uncached returns the plan of a submission, and which of its tasks are to run.
-func (g *global) uncached(ctx context.Context, sub *submission.Submission) (*plan.Plan, *forecast.Explanation, error) {
-	p, err := compile.Plan(sub.Spec)
-	if err != nil {
-		return nil, nil, err
-	}
-	where, err := g.places.place()
-	if err != nil {
-		return nil, nil, err
-	}
-	archive, done, err := g.planArchive(ctx, where)
-	if err != nil {
-		return nil, nil, err
-	}
-	x, err := forecast.Explain(ctx, p, archive)
-	return p, x, errors.Join(err, done())
 }
 
 // firstAndLast returns the informative lines of a message: the lines between are a traceback.
