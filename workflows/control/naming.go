@@ -127,9 +127,8 @@ func (l *Local) newest(ctx context.Context, name string, fits []string) (newest 
 			return nil, err
 		case newest != nil && run.Spec.Name != newest.Spec.Name:
 			return nil, fmt.Errorf("run %q: %w of different experiments begin with it: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
-		case newest == nil || bySubmission(run, newest) > 0:
-			newest = run
 		}
+		newest = newer(newest, run)
 		n++
 	}
 	switch {
@@ -158,6 +157,14 @@ func oneOfEachFirst(ids []string) []string {
 }
 
 func bySubmission(a, b *runs.Run) int { return a.State.Submitted.Compare(b.State.Submitted) }
+
+// newer returns the last submitted of two runs; a may be nil.
+func newer(a, b *runs.Run) *runs.Run {
+	if a == nil || bySubmission(b, a) > 0 {
+		return b
+	}
+	return a
+}
 
 // existing reads the runs with these ids, except removed and unreadable ones, up to the first error.
 func (l *Local) existing(ctx context.Context, ids []string) iter.Seq2[*runs.Run, error] {
@@ -216,8 +223,8 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 		if err != nil {
 			return nil, err
 		}
-		if r.Spec.Name == spec.Name && (newest == nil || bySubmission(r, newest) > 0) {
-			newest = r
+		if r.Spec.Name == spec.Name {
+			newest = newer(newest, r)
 		}
 	}
 	if newest == nil {
