@@ -32,7 +32,7 @@ type description struct {
 	id string // in the document
 	// route is the method and the path below apiPath.
 	route string
-	// ofCell is the summary of the variant for a cell of the run; empty if there is none.
+	// ofCell summarizes the variant of the route for one cell; empty without a variant.
 	ofCell   string
 	operator bool // it needs the operator's token
 	slow     bool // its answer has no deadline

@@ -473,7 +473,7 @@ func TestAControlIsLoudAndChangesNoEpsilon(t *testing.T) {
 			t.Errorf("%s: %s", word, got.Summary())
 		}
 		if strings.Contains(got.Summary(), "()") {
-			t.Errorf("%s: nobody says what it does: %s", word, got.Summary())
+			t.Errorf("%s: the summary does not describe the control: %s", word, got.Summary())
 		}
 	}
 	if strings.Contains(honest.Summary(), "CONTROL") {

@@ -268,7 +268,7 @@ func TestInitAsksForWhatNobodyHasSaid(t *testing.T) {
 	}
 }
 
-// A copied example has the keys of the example, whatever its directory and the working directory.
+// A copy of an example has the example's keys in any directory, and from any working directory.
 func TestInitCopiesExamplesThatRunFromAnyFolder(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

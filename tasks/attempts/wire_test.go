@@ -175,7 +175,7 @@ func TestAnOutcomeTellsNoObjectsFromUntoldOnes(t *testing.T) {
 	}
 }
 
-// Outcomes of builds from before formats had versions are read; one of theirs means something else today.
+// Outcomes of builds before formats had versions are read. One of their outcomes has another meaning today.
 func TestOutcomesOfOtherBuilds(t *testing.T) {
 	t.Parallel()
 	const refused = `message k.1 is not the attempt that its name says; make sure that coordinator and workers are of one version: 9 bytes that are no attempt`

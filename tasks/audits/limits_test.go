@@ -36,7 +36,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 	}
 	g := Gate{Limit: limit}
 	if g.Number("it", 8, Interval{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || MinAbove(1) != 0 {
-		t.Errorf("what is certainly below the limit does not pass: %q", g.Breaches())
+		t.Errorf("a value certainly below the limit does not pass: %q", g.Breaches())
 	}
 	if TooFewToTell(6, 0.5) != "" || TooFewToTell(5, 0.5) != ", too few users to tell it from chance: 5 of at least 6" {
 		t.Errorf("%q", TooFewToTell(5, 0.5))

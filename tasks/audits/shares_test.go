@@ -314,7 +314,7 @@ func TestMannWhitneyCountsAllWaysToDivideFewValues(t *testing.T) {
 }
 
 // The first is the example in the documentation of scipy.stats.mannwhitneyu, the second a
-// case of its own tests (test_stats.py); the others are what SciPy 1.10 gives with
+// case of its own tests (test_stats.py); the others are values of SciPy 1.10 with
 // method="asymptotic", use_continuity=False, and one with method="exact".
 func TestMannWhitneyGivesTheValuesOfSciPy(t *testing.T) {
 	t.Parallel()

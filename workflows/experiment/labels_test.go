@@ -86,7 +86,7 @@ func TestWhatDoesNotGoWithLabelsIsRefused(t *testing.T) {
 		{"label: score", "label: score, level: image", "data.label: is score, but data.level is image; the label of images is tags"},
 		{"units: 6", "units: 6, projection: 3", "model.projection: has no effect with model.kind: regressor"},
 		{"audit: {}", "audit: {}\ncanaries: {words: 5, configurations: [{user_probability: 1, example_probability: 1}]}", "canaries"},
-		{"audit: {}", "audit: {accuracy_per_user: {}}", "audit.accuracy_per_user: counts what is predicted correctly, but data.label is score"},
+		{"audit: {}", "audit: {accuracy_per_user: {}}", "audit.accuracy_per_user: counts correct predictions of words or classes, but data.label is score"},
 		{"cohort: 2", "cohort: 2, algorithm: sgd, privacy: {clip: 1}", "training.privacy: clips the gradient of each record with sgd, which a regressor does not support"},
 	} {
 		file := strings.Replace(labelledFile, c.old, c.changed, 1)

@@ -370,9 +370,8 @@ func TestWhichStatesAreKeptChangesNothing(t *testing.T) {
 	}
 }
 
-// A search with too little memory drops the costliest nodes: it ends by itself if it
-// never needs them, and otherwise names memory as the reason. Its certain sequences are
-// right either way.
+// A search with too little memory drops the costliest nodes. If it needs none of them, it ends as a search with
+// enough memory; otherwise it gives memory as its reason to stop. Its certain sequences are right in both cases.
 func TestASearchKeepsWithinItsMemory(t *testing.T) {
 	t.Parallel()
 	stops := map[Stop]int{}

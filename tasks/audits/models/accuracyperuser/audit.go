@@ -51,7 +51,7 @@ const path = "audit.accuracy_per_user"
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	fail.If(s.Generator && !s.Prepared, []string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected prepare.classifier beside it, another model.kind, or no such audit")
 	fail.If(s.External != nil && !s.External.OfImages(), []string{path, "model.kind"}, "counts words that a model predicts correctly, and models of texts that are not ours score whole texts; expected another model.kind, or no such audit")
-	fail.If(s.Reading.Label != "", []string{path, "data.label"}, "counts what is predicted correctly, but data.label is %s; set it to null for this cell", s.Reading.Label)
+	fail.If(s.Reading.Label != "", []string{path, "data.label"}, "counts correct predictions of words or classes, but data.label is %s; set it to null for this cell", s.Reading.Label)
 	fail.If(f.AccuracyPerUser.Part == Test && !s.HasTest(), []string{path + ".part", "data.test.fraction"}, "is test, but data.test.fraction is 0; raise it, or take the part train")
 }
 
