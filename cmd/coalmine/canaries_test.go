@@ -12,9 +12,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/internal/score"
+	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/standalone/canaryfiles"
 	"coalmine/workflows/standalone/modelaudit/servetest"
@@ -55,9 +55,7 @@ func scoresOf(t *testing.T, f *canaryfiles.File, model string) string {
 // Canaries that leave as files and come back as scores have the verdicts of the run.
 func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	home := smallRun(t, outsideFile)
 	dir := filepath.Join(home, "..")
 	told := prints(t, "canaries", "export", filepath.Join(dir, "small.yaml"), "-o", filepath.Join(dir, "files"), "--references", "200")

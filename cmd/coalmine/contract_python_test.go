@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/workflows/standalone/modelaudit"
 )
@@ -37,9 +36,7 @@ func TestThePythonClientPassesItsTestsElsewhere(t *testing.T) {
 func TestAModelScoredByContractHasTheOutcomesOfItsRunElsewhere(t *testing.T) {
 	t.Parallel()
 	name := testserver.Python(t, "numpy, torch")
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	home := smallRun(t, foreignFile)
 	model, list := filepath.Join(home, "..", "model.safetensors"), filepath.Join(home, "..", "canaries.txt")
 	prints(t, "export", "latest", "c01", "--home", home, "-o", model)

@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/clone"
 	"coalmine/internal/must"
+	"coalmine/internal/testserver"
 )
 
 // documents are the pages and the examples of the repository, by their paths from its root.
@@ -167,6 +168,7 @@ func epsilonsOf(page string) (found [][2]string) {
 // and a page with such commands has no other epsilon.
 func TestEpsilonsInTheDocsAreThoseOfTheirCommands(t *testing.T) {
 	t.Parallel()
+	testserver.WithoutRace(t)
 	root, all := documents(t)
 	commands := 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -201,6 +203,7 @@ var recipeTable = regexp.MustCompile(`(?m)^\|population\|cohort\|rounds\|z\|delt
 // Cohorts of fixed size with either conversion, and Poisson cohorts, have the epsilons of the table of the papers' recipes.
 func TestEpsilonsInTheDocsOfThePapersRecipes(t *testing.T) {
 	t.Parallel()
+	testserver.WithoutRace(t)
 	root, all := documents(t)
 	match := recipeTable.FindStringSubmatch(all["docs/privacy.md"])
 	if match == nil {

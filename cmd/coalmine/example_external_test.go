@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
@@ -36,9 +35,7 @@ func setPython(t *testing.T, name string) {
 // The examples' programs train, score and are audited; another program computes their networks and
 // audits by itself. The environment is shared by tests.
 func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	name := testserver.Python(t, "torch, scipy")
 	setPython(t, name)
 	for example, job := range map[string]string{
@@ -64,9 +61,7 @@ const besideNetwork = `import runpy, sys; sys.path.insert(0, "."); runpy.run_mod
 // The example of images is trained by both contracts; another program computes its network and attacks
 // by itself. The environment is shared by tests.
 func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	name := testserver.Python(t, "numpy")
 	setPython(t, name)
 	t.Chdir("../..")
@@ -97,9 +92,7 @@ func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
 // The example of DP-SGD runs in a directory with nothing in it, and passes its contract; SciPy gives the same verdicts.
 // A right training is refuted with a probability of 0.0001; the seed is fixed. The environment is shared by tests.
 func TestTheFaultsInTheExampleOfDPSGDAreFoundElsewhere(t *testing.T) {
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	name := testserver.Python(t, "torch, numpy, scipy.stats")
 	setPython(t, name)
 	root := must.Get(filepath.Abs("../.."))(t)

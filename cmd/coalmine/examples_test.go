@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"coalmine/examples"
+	"coalmine/internal/testserver"
 )
 
 // inEmptyFolder runs this program in a folder of its own, as a user who has no clone does.
 func inEmptyFolder(t *testing.T, folder string, args ...string) (string, error) {
 	t.Helper()
+	testserver.WithoutRace(t)
 	program := exec.CommandContext(t.Context(), os.Args[0], args...)
 	program.Dir = folder
 	program.Env = append(os.Environ(), asCommand+"=1")

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
+	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/runs/status"
 )
@@ -52,9 +52,7 @@ type copied struct {
 // killed by kill -9 once.
 func TestAModelThatIsNotOursIsAuditedAsOurs(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	native := smallRun(t, outsideFile)
 	path, home := copying(t, native, copiesFile, `
 echo '{"round":1,"loss":3}' >> out/metrics.jsonl
@@ -97,9 +95,7 @@ audit: {}
 // model.
 func TestUtilityOfBytesIsThatOfANativeModel(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	native := smallRun(t, bytesUtilityFile)
 	foreign := strings.NewReplacer("{embedding: 6, units: 8}", "{kind: external}", "{rounds: 8, cohort: 10, client: {learning_rate: 4, gradient_clip: 1}}", "{command: sh train.sh, code: trainer, rounds: 1}").Replace(bytesUtilityFile)
 	path, home := copying(t, native, foreign, `
@@ -171,9 +167,7 @@ var gridFile = strings.NewReplacer(
 // limits, as one of ours does.
 func TestAGridOfTrainingsThatAreNotOursIsReadAsOurs(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	native := smallRun(t, outsideFile+"grid: {replicates: 2}\n")
 	path, home := copying(t, native, gridFile, `
 grep -q '"model":"trained"' in/job.json && model=trained || model=initial
@@ -442,9 +436,7 @@ type imageVerdicts struct {
 // reads three files, and is killed by kill -9 once.
 func TestAClassifierThatIsNotOursIsAuditedAsOurs(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	dir := t.TempDir()
 	path, home := filepath.Join(dir, "images.yaml"), filepath.Join(dir, "home")
 	source := must.Get(filepath.Abs(handwriting))(t)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/models"
 	"coalmine/tasks/audits/models/generatedimages"
@@ -82,9 +81,7 @@ func picture(t *testing.T, path string) image.Image {
 
 func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("trainings of networks for images are arithmetic that takes minutes under the race detector")
-	}
+	testserver.WithoutRace(t)
 	home := smallRunOf(t, generatedFile, barsOf(300))
 	folder := filepath.Join(home, "..")
 	at := func(name string) string { return filepath.Join(folder, name) }

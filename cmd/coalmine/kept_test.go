@@ -15,6 +15,7 @@ import (
 
 	"coalmine/internal/clone"
 	"coalmine/internal/must"
+	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 )
 
@@ -126,6 +127,7 @@ func again(t *testing.T, kept string) []byte {
 // The text files in the folders of docs hold the outputs of commands, from which the tables of the pages are made. Those
 // that take no time are compared here; make check runs short examples again.
 func TestKeptOutputsAreThoseOfTheirCommands(t *testing.T) {
+	testserver.WithoutRace(t)
 	root, ok := clone.Root()
 	if !ok {
 		t.Fatal("the pages are those of a clone, and this test runs in none")

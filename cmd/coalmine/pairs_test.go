@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 )
 
@@ -54,9 +53,7 @@ func pairsFileOf(format, target, symbols, data string) string {
 
 func TestAnExportedTranslationModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	numpy := testserver.Python(t, "numpy")
 	for level, file := range map[string]string{
 		"words": pairsFileOf("say # # #", "sage # # #", `symbols: ["1", "2", "3", "4", "5", "6", "7", "8", "9"]`, "{vocabulary: {size: 22}}"),

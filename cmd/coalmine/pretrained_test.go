@@ -10,7 +10,6 @@ import (
 	"slices"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/checkpoints"
@@ -33,9 +32,7 @@ audit: {utility: true, random_sampling: {references: 100}}
 // Three rounds lower the loss of a text of the training, by the native scorer; those of adapters leave
 // the weights of the folder as they are. The environment is shared by tests.
 func TestAPretrainedModelIsFineTunedElsewhere(t *testing.T) {
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	setPython(t, testserver.Python(t, "torch"))
 	dir := t.TempDir()
 	model, source := filepath.Join(dir, "llama"), filepath.Join(dir, "text.jsonl")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
@@ -103,9 +102,7 @@ func allModels() string {
 func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testserver.Python(t, "numpy, torch")
-	if build.Race {
-		t.Skip("33 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	home := smallRun(t, allModels())
 	dirs := exportCells(t, home)
 	if len(dirs) != 33 {

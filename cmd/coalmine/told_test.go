@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical"
@@ -60,9 +59,7 @@ run(Gaussian)
 // of its standard errors less than once in 1,000 times.
 func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
 	t.Parallel()
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	name := testserver.Python(t, "numpy")
 	trainer := t.TempDir()
 	writeFile(t, filepath.Join(trainer, "train.py"), gaussianTrainer)

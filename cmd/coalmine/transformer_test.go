@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/checkpoints"
 )
@@ -60,9 +59,7 @@ grid:
 // Steps in PyTorch end in the native model: to the rounding of sums without clipping, and to that of norms with it. The
 // environment is shared by tests.
 func TestCentralTrainingInPyTorchIsTheNativeOneElsewhere(t *testing.T) {
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	setPython(t, testserver.Python(t, "torch"))
 	home, dir := smallRun(t, centralFile), t.TempDir()
 	model := func(cell int, round string) []float32 {
@@ -103,9 +100,7 @@ audit: {random_sampling: {references: 50}}
 
 // The environment is shared by tests.
 func TestARoundOfAdaptersIsComputedElsewhere(t *testing.T) {
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	python := testserver.Python(t, "torch")
 	setPython(t, python)
 	home := smallRun(t, adaptersFile)
@@ -144,9 +139,7 @@ func checkFrozen(t *testing.T, home, cell, dir string) {
 
 // The environment is shared by tests.
 func TestATransformerIsTrainedAndAuditedElsewhere(t *testing.T) {
-	if build.Race {
-		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	python := testserver.Python(t, "torch")
 	setPython(t, python)
 	home := smallRun(t, transformersFile)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
@@ -28,9 +27,7 @@ type tutorial struct{ page, dir string }
 // openTutorial writes the files of a page to a directory beside the folders of a clone that it names.
 func openTutorial(t *testing.T, name string) tutorial {
 	t.Helper()
-	if build.Race {
-		t.Skip("trainings take long under the race detector; other tests race the same goroutines")
-	}
+	testserver.WithoutRace(t)
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip(err)

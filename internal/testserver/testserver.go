@@ -42,6 +42,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/build"
 	"coalmine/internal/clone"
 	"coalmine/internal/must"
 )
@@ -284,6 +285,14 @@ func InCheck(t testing.TB, part string) {
 	}
 	if os.Getenv("COALMINE_CHECK") == "" {
 		t.Skip("make check runs it, and each test with COALMINE_CHECK=1")
+	}
+}
+
+// WithoutRace skips a test whose arithmetic in one goroutine takes minutes under the race detector.
+func WithoutRace(t testing.TB) {
+	t.Helper()
+	if build.Race {
+		t.Skip("arithmetic that takes minutes under the race detector; other tests race the same goroutines")
 	}
 }
 
