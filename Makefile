@@ -31,8 +31,8 @@ test:
 # Checks that guard rarely: what is in compose.yaml and deploy, programs in Python that recompute
 # numbers and a LaTeX that sets tables (tests named ...Elsewhere), the epsilons and the tables of the
 # docs beside their commands (KEPT_SECONDS=1000 runs longer examples again, too), the size of a
-# release, the page in a browser, and in whole what make test tries a sample of: seeds of chaos, every wrong value in every example, 10,000 mutated records,
-# and every value of records that are sent to a cluster.
+# release, the page in a browser, and in whole what make test tries a sample of: seeds of chaos, every
+# wrong value in every example, and 10,000 mutated records.
 KEPT_SECONDS ?= 20
 check:
 	scripts/setup.sh check
@@ -46,16 +46,17 @@ check:
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole
 	go test $(TAGS) -timeout 20m -run 'MutatedRecord' ./workflows/control -whole
-	go test $(TAGS) -timeout 60m -run 'NoRecordStopsTheCluster' ./internal/endtoend -whole
 
-# For a night: each fuzz target for FUZZTIME within 2 GiB, then the long runs of the suites and all kept outputs,
-# an hour of a processor.
+# For a night: each fuzz target for FUZZTIME within 2 GiB, then the long runs of the suites, all kept outputs,
+# all recipes of the corpus of epsilons, and every value of records that are sent to a cluster.
 FUZZTIME ?= 1h
 nightly:
 	scripts/setup.sh
 	scripts/fuzz.sh $(FUZZTIME)
 	$(MAKE) check KEPT_SECONDS=1000
 	go test $(TAGS) -timeout 0 -run 'Steps|Right' ./tasks/audits/membership/neighbours -whole
+	go test $(TAGS) -timeout 60m -run 'NoRecordStopsTheCluster' ./internal/endtoend -whole
+	COALMINE_CHECK=1 go test $(TAGS) -timeout 60m -run Elsewhere ./privacy/conformance -whole
 	scripts/check-release.sh
 	$(MAKE) chaos SEEDS=200
 	$(MAKE) soak ROUNDS=10000

@@ -10,6 +10,7 @@ the store. With a clone of https://github.com/privacytrustlab/ml_privacy_meter a
 argument it also runs the functions of that, run_loss and run_rmia of attacks.py, on the same losses.
 """
 import base64
+import functools
 import importlib.util
 import json
 import math
@@ -124,17 +125,23 @@ def clopper_pearson(count, of, tail):
     return (stats.beta.ppf(tail, count, of - count + 1) if count > 0 else 0.0, stats.beta.ppf(1 - tail, count + 1, of - count) if count < of else 1.0)
 
 
-def area(members, held_out, seed):
-    kernel = numpy.sort(members)[:, None] - numpy.sort(held_out)
-    kernel = (kernel > 0) + 0.5 * (kernel == 0)
-    rng, lows, highs = check_streams.stream(seed, "member interval"), [], []
+@functools.cache
+def weights(seed, members, held_out):
+    """A thousand draws of weights of the members and of the held-out users, each with one of nobody."""
+    rng = check_streams.stream(seed, "member interval")
 
-    def weights(n):
+    def of(n):
         drawn = numpy.array([-math.log(1 - rng.float64()) for _ in range(n + 1)])
         return drawn / drawn.sum()
 
-    for _ in range(1000):
-        a, b = weights(len(members)), weights(len(held_out))
+    return [(of(members), of(held_out)) for _ in range(1000)]
+
+
+def area(members, held_out, seed):
+    kernel = numpy.sort(members)[:, None] - numpy.sort(held_out)
+    kernel = (kernel > 0) + 0.5 * (kernel == 0)
+    lows, highs = [], []
+    for a, b in weights(seed, len(members), len(held_out)):
         low = a[:-1] @ kernel @ b[:-1]
         lows.append(low)
         highs.append(low + 1 - (1 - a[-1]) * (1 - b[-1]))
