@@ -353,7 +353,18 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.status(ctx, run, l.recorded(ctx, run), l.glance()), nil
+	return l.statusOf(ctx, run, l.recorded(ctx, run)), nil
+}
+
+// statusOf returns the status of one run. Of a cancelled one it looks up the progress, too, which would take too long
+// for each in a list.
+func (l *Local) statusOf(ctx context.Context, run *runs.Run, record *recorded) *status.Run {
+	glance := l.glance()
+	s := l.status(ctx, run, record, glance)
+	if s.Phase == runs.Cancelled && record.head != nil {
+		glance.cancelled(ctx, record.head, s)
+	}
+	return s
 }
 
 // watchEvery is the interval of reading a run of another process.
@@ -381,7 +392,7 @@ func (l *Local) watch(ctx context.Context, run *runs.Run, record *recorded, stat
 		if err != nil && ctx.Err() != nil || err == nil && !changed && l.removed(ctx, run.ID) {
 			return
 		}
-		s := l.status(ctx, run, record, l.glance())
+		s := l.statusOf(ctx, run, record)
 		select {
 		case statuses <- s:
 		case <-ctx.Done():

@@ -69,6 +69,22 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	return "progress read from storage"
 }
 
+// cancelled sets the progress of the first cells of a cancelled run, those of spec, and which of them are done. A failed
+// look changes nothing.
+func (g *glance) cancelled(ctx context.Context, spec *experiment.Spec, s *status.Run) {
+	cells := slices.Clone(s.Cells)
+	open := openCells(cells[:len(spec.Cells)])
+	if g.lookAt(ctx, spec, cells, open[:min(len(open), g.cells)]) != nil {
+		return
+	}
+	for i := range cells {
+		if cells[i].Phase == runs.Running {
+			cells[i].Phase = runs.Cancelled
+		}
+	}
+	s.Cells = cells
+}
+
 // ageOf returns status.Run.AgeSeconds, 0 for the zero time.
 func ageOf(newest, now time.Time) int64 {
 	if newest.IsZero() {
@@ -86,7 +102,7 @@ func ageOf(newest, now time.Time) int64 {
 func openCells(cells []status.Cell) []int {
 	var open []int
 	for i := range cells {
-		if cells[i].Phase == runs.Queued {
+		if p := cells[i].Phase; p == runs.Queued || p == runs.Cancelled {
 			open = append(open, i)
 		}
 	}

@@ -184,6 +184,29 @@ func TestWhatARecordSaysOfCellsIsNotLookedUp(t *testing.T) {
 	}
 }
 
+// The open cells of a cancelled run are cancelled, with their progress.
+func TestCellsOfACancelledRunAreCancelled(t *testing.T) {
+	t.Parallel()
+	x := abandon(t, fourCells)
+	x.reach(0, 230)
+	x.reach(1, 250)
+	x.commit(false, x.plan.Cells[1].Report.Key)
+	x.log(runs.Entry{Kind: runs.NodeFailed, Key: &x.plan.Cells[3].Report.Key, Error: "broken", Cells: []string{x.plan.Cells[3].Name}})
+	x.log(runs.Entry{Kind: runs.CancelEntry})
+	s, _ := x.status()
+	for i, want := range []status.Cell{{Phase: runs.Cancelled, Step: 230}, {Phase: runs.Done, Step: 250}, {Phase: runs.Cancelled}, {Phase: runs.Failed}} {
+		if c := s.Cells[i]; c.Phase != want.Phase || c.Step != want.Step {
+			t.Errorf("cell %d is %s at %d, want %s at %d", i, c.Phase, c.Step, want.Phase, want.Step)
+		}
+	}
+	listed := must.Get(control.New(x.archive, nil, nil).List(t.Context()))(t)
+	for i, want := range []runs.Phase{runs.Cancelled, runs.Cancelled, runs.Cancelled, runs.Failed} {
+		if c := listed[0].Cells[i]; c.Phase != want {
+			t.Errorf("listed, cell %d is %s, want %s", i, c.Phase, want)
+		}
+	}
+}
+
 // A list of runs looks at the first cells alone, and says so of the others.
 func TestAListOfManyCellsIsLookedUpInPart(t *testing.T) {
 	t.Parallel()
