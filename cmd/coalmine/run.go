@@ -501,7 +501,7 @@ const maxChanges = 8
 // noteEarlier notes the fields in which a new run differs from the previous run of its name.
 func (g *global) noteEarlier(s control.Submitted) {
 	e := s.Earlier
-	if e == nil {
+	if e == nil || len(e.Changes) == 0 {
 		return
 	}
 	changes := lists.Map(e.Changes[:min(len(e.Changes), maxChanges)], control.Change.String)

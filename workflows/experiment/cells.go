@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -233,19 +232,24 @@ func orNull(value string) json.RawMessage {
 const comparedCells = 1000
 
 // SpecDifferences lists the different fields of cells at the same point of the grid, or of the only
-// cells, each difference once, without derived ones; then the numbers of cells if they differ.
+// cells, each difference once, without derived ones; then that of the grid, if the cells have another
+// number or other points.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}
 	for i := range before.Cells {
 		at[before.point(i)] = before.Cells[i].Experiment.asFile()
 	}
-	for i := range min(len(after.Cells), comparedCells) {
+	moved := 0
+	for i := range after.Cells {
 		old := at[after.point(i)]
 		if old == nil && len(before.Cells) == 1 && len(after.Cells) == 1 {
 			old = before.Cells[0].Experiment.asFile()
 		}
 		if old == nil {
+			moved++
+		}
+		if old == nil || i >= comparedCells {
 			continue
 		}
 		for _, d := range Differences(old, after.Cells[i].Experiment.asFile()) {
@@ -255,15 +259,18 @@ func SpecDifferences(before, after *Spec) []Difference {
 			}
 		}
 	}
-	if old, now := len(before.Cells), len(after.Cells); old != now || len(out) == 0 && !bytes.Equal(before.Canonical(), after.Canonical()) {
-		out = append(out, Difference{Path: "grid", Before: cellCount(old), After: cellCount(now)})
+	switch old, now := len(before.Cells), len(after.Cells); {
+	case old != now:
+		out = append(out, gridDifference(old, readable.Count(now, "cell")))
+	case moved > 0:
+		out = append(out, gridDifference(old, fmt.Sprintf("%s, %d at other points", readable.Count(now, "cell"), moved)))
 	}
 	return out
 }
 
+func gridDifference(before int, after string) Difference {
+	return Difference{Path: "grid", Before: json.RawMessage(strconv.Quote(readable.Count(before, "cell"))), After: json.RawMessage(strconv.Quote(after))}
+}
+
 // point returns the point of the grid of a cell.
 func (s *Spec) point(cell int) string { return s.Cells[cell].Axes.String() }
-
-func cellCount(n int) json.RawMessage {
-	return json.RawMessage(strconv.Quote(readable.Count(n, "cell")))
-}
