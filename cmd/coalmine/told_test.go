@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/contracts"
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical"
+	"coalmine/tasks/external"
 )
 
 // gaussianFile is a federated training of somebody else's which releases four sums with noise.
@@ -90,8 +92,11 @@ func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
 	if table := prints(t, "results", "latest", "--home", home); !strings.Contains(table, "300 canary clients that the command says it has sent") {
 		t.Errorf("the table is\n%s", table)
 	}
-	if report := prints(t, "contract", "check", "train", "--command", command, "--code", trainer, "--rounds", "4", "--canary-clients", "20",
-		"--job", `{"noise": 2, "dimension": 2000, "killed": 0}`); !strings.Contains(report, "0 of 10 checks failed") {
-		t.Errorf("the check says\n%s", report)
+	var report external.CheckReport
+	decodeJSON(t, prints(t, "contract", "check", "train", "--command", command, "--code", trainer, "--rounds", "4", "--canary-clients", "20",
+		"--job", `{"noise": 2, "dimension": 2000, "killed": 0}`, "--json"), &report)
+	const ids = "result inputs-unchanged outputs-only metrics scores checkpoint-renamed resume-after-kill terminate determinism replayed-steps"
+	if contracts.CountFailed(report.Findings) > 0 || contracts.IDs(report.Findings) != ids {
+		t.Errorf("the check found %+v", report.Findings)
 	}
 }

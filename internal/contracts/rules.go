@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/lists"
 )
 
 // Contract is a page of docs/contracts: its name, its version implemented here, and its rules in order.
@@ -197,6 +198,8 @@ const (
 
 // Finding is the result of a check of a program.
 type Finding struct {
+	// ID names the check for programs, unique in its contract; Check describes it in words that may change.
+	ID     string `json:"id"`
 	Check  string `json:"check"`
 	Status Status `json:"status"`
 	// Rule is the number of the rule that was broken or checked, and Sentence is its text.
@@ -220,9 +223,9 @@ func Skip(format string, args ...any) error { return lenient{fmt.Errorf(format, 
 
 // Check is a requirement on a program.
 type Check struct {
-	Name string
-	Rule Rule
-	Run  func() error
+	ID, Name string
+	Rule     Rule
+	Run      func() error
 }
 
 // Run makes checks in order, each after ready, which starts the program if necessary. A program that does
@@ -247,7 +250,7 @@ func Run(ctx context.Context, checks []Check, ready func() error) (findings []Fi
 // found returns the finding of a check. A rule named by the error replaces the rule of the check.
 func found(c *Check, err error) Finding {
 	rule := cmp.Or(RuleOf(err), c.Rule)
-	f := Finding{Check: c.Name, Status: Passed, Rule: rule.Number, Sentence: rule.Sentence}
+	f := Finding{ID: c.ID, Check: c.Name, Status: Passed, Rule: rule.Number, Sentence: rule.Sentence}
 	if err != nil {
 		f.Status, f.Message = Failed, err.Error()
 	}
@@ -255,6 +258,11 @@ func found(c *Check, err error) Finding {
 		f.Status = l.status
 	}
 	return f
+}
+
+// IDs lists the findings' checks by their IDs.
+func IDs(findings []Finding) string {
+	return strings.Join(lists.Map(findings, func(f Finding) string { return f.ID }), " ")
 }
 
 // CountFailed counts the checks that failed.

@@ -70,15 +70,15 @@ func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 	for _, pair := range c.halves() {
 		c.things = append(c.things, thing{pair: pair})
 	}
-	order := contracts.Check{Name: "scores several pairs in their order", Rule: InTheirOrder}
+	order := contracts.Check{ID: "order", Name: "scores several pairs in their order", Rule: InTheirOrder}
 	return c.run(order, []contracts.Check{
-		{Name: "takes an empty context", Rule: EmptyContext, Run: c.empty},
-		{Name: "scores a continuation with the space before it", Rule: SpacesBelong, Run: c.spaces},
-		{Name: "cuts no input that is too long", Rule: NothingIsCut, Run: c.long},
+		{ID: "empty-context", Name: "takes an empty context", Rule: EmptyContext, Run: c.empty},
+		{ID: "spaces", Name: "scores a continuation with the space before it", Rule: SpacesBelong, Run: c.spaces},
+		{ID: "too-long", Name: "cuts no input that is too long", Rule: NothingIsCut, Run: c.long},
 	}, []contracts.Check{
-		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.total},
-		{Name: "gives tokens that add up", Rule: TokensAddUp, Run: c.tokens},
-		{Name: "generates up to a text, greedily", Rule: GreedyText, Run: c.generated},
+		{ID: "total-probability", Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.total},
+		{ID: "token-sums", Name: "gives tokens that add up", Rule: TokensAddUp, Run: c.tokens},
+		{ID: "generation", Name: "generates up to a text, greedily", Rule: GreedyText, Run: c.generated},
 	})
 }
 
@@ -91,7 +91,7 @@ func CheckImages(ctx context.Context, o Options, s Shape, classes int) (*Report,
 	for i := range checkedImages {
 		c.things = append(c.things, thing{image: contracts.Image(s.Height*s.Width*s.Channels, classes, i)})
 	}
-	return c.run(contracts.Check{Name: "classifies several images in their order", Rule: ClassesAddUp}, nil, nil)
+	return c.run(contracts.Check{ID: "order", Name: "classifies several images in their order", Rule: ClassesAddUp}, nil, nil)
 }
 
 // underWay is the number of concurrent requests.
@@ -106,14 +106,14 @@ func (c *checker) run(order contracts.Check, before, after []contracts.Check) (*
 	defer c.stop()
 	var err error
 	c.report.Findings, err = contracts.Run(c.ctx, slices.Concat([]contracts.Check{
-		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
+		{ID: "describe", Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
 		order,
-		{Name: "answers several requests under way, each by its id", Rule: OneAnswerEach, Run: c.together},
+		{ID: "concurrency", Name: "answers several requests under way, each by its id", Rule: OneAnswerEach, Run: c.together},
 	}, before, []contracts.Check{
-		{Name: "answers an unknown method with an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
-		{Name: "gives equal requests equal answers", Rule: Deterministic, Run: c.again},
+		{ID: "unknown-method", Name: "answers an unknown method with an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
+		{ID: "determinism", Name: "gives equal requests equal answers", Rule: Deterministic, Run: c.again},
 	}, after, []contracts.Check{
-		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.end},
+		{ID: "end-of-input", Name: "ends with its input", Rule: EndsWithItsInput, Run: c.end},
 	}), c.start)
 	return c.report, err
 }

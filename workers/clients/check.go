@@ -57,21 +57,21 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 		return nil, err
 	}
 	c.report.Findings, err = contracts.Run(ctx, []contracts.Check{
-		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
-		{Name: "draws parameters from the seed", Rule: SeededStart, Run: c.seeded},
-		{Name: "does not change files that it reads", Rule: FilesAsAsked, Run: c.reads},
-		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(never, c.trains)},
-		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(never, c.rounds)},
-		{Name: "keeps no state of other users", Rule: NoMemory, Run: c.begun(varies, c.forgets)},
-		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.begun(takesOne, c.trainsMany)},
-		{Name: "sums updates", Rule: SumOfMany, Run: c.begun(addsNothing, c.sums)},
-		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(never, c.evaluates)},
-		{Name: "scores pairs in the order of the request", Rule: InTheirOrder, Run: c.begun(readsImages, c.scores)},
-		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.begun(readsImages, c.total)},
-		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.begun(hasNoTrees, c.trees)},
-		{Name: "answers an unknown method with an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
-		{Name: "gives the same answers in another process", Rule: Deterministic, Run: c.begun(varies, c.again)},
-		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.ends},
+		{ID: "describe", Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
+		{ID: "seeded-start", Name: "draws parameters from the seed", Rule: SeededStart, Run: c.seeded},
+		{ID: "inputs-unchanged", Name: "does not change files that it reads", Rule: FilesAsAsked, Run: c.reads},
+		{ID: "fit", Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(never, c.trains)},
+		{ID: "tensors", Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(never, c.rounds)},
+		{ID: "no-state", Name: "keeps no state of other users", Rule: NoMemory, Run: c.begun(varies, c.forgets)},
+		{ID: "fit-many", Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.begun(takesOne, c.trainsMany)},
+		{ID: "sum", Name: "sums updates", Rule: SumOfMany, Run: c.begun(addsNothing, c.sums)},
+		{ID: "evaluate", Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(never, c.evaluates)},
+		{ID: "order", Name: "scores pairs in the order of the request", Rule: InTheirOrder, Run: c.begun(readsImages, c.scores)},
+		{ID: "total-probability", Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.begun(readsImages, c.total)},
+		{ID: "tree", Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.begun(hasNoTrees, c.trees)},
+		{ID: "unknown-method", Name: "answers an unknown method with an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
+		{ID: "determinism", Name: "gives the same answers in another process", Rule: Deterministic, Run: c.begun(varies, c.again)},
+		{ID: "end-of-input", Name: "ends with its input", Rule: EndsWithItsInput, Run: c.ends},
 	}, c.start)
 	return c.report, err
 }
