@@ -23,7 +23,7 @@ import torch
 from sklearn import metrics
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from check_linking import Nodes, columns, updates, uvarints
+from check_linking import Nodes, columns, draw_updates, figures, interval, updates, uvarints, weights_of
 from check_streams import stream
 
 TYPE = torch.float32
@@ -131,16 +131,6 @@ def learn(network, params, draw, validated, a, b):
     return course, best + 1
 
 
-def weights_of(rng, n):
-    """Weights of n users and of an unseen one."""
-    drawn = numpy.array([-math.log(1 - rng.float64()) for _ in range(n + 1)])
-    return drawn / drawn.sum()
-
-
-def interval(lows, highs):
-    return numpy.quantile(lows, 0.025), numpy.quantile(highs, 0.975)
-
-
 class Checker:
     def __init__(self):
         self.worst = {}
@@ -158,53 +148,10 @@ class Checker:
 
     def pairs(self, kind, what, pairs, users, scores, printed, seed, number):
         """AP, AUC and their intervals; users are those of both sides of each pair."""
-        same = numpy.array([p[2] for p in pairs])
-        self.same(kind, what + " AP", metrics.average_precision_score(same, scores), printed["ap"]["value"])
-        self.same(kind, what + " AUC", metrics.roc_auc_score(same, scores), printed["auc"]["value"])
-        everyone = sorted(set(users.flatten()))
-        at, rng = numpy.searchsorted(everyone, users), stream(seed, "pair bootstrap", number)
-        n, ends = len(everyone), {"ap": ([], []), "auc": ([], [])}
-        own = len(set(users[same == 1][:, 0]))
-        # What is unseen stands before and behind the pairs, one label on either side.
-        labels, ahead, behind = numpy.append(same, [1, 0]), max(scores) + 1, min(scores) - 1
-        for _ in range(1000):
-            w = weights_of(rng, n)
-            weights = numpy.where(same == 1, w[at[:, 0]], w[at[:, 0]] * w[at[:, 1]] * n)
-            weights = numpy.append(weights, [w[n] * (same == 1).sum() / own, w[n] * (same == 0).sum() / own * 2 / own])
-            for label in (0, 1):
-                weights[labels == label] *= (same == label).sum() / weights[labels == label].sum()
-            for i, first in enumerate((0, 1)):  # the label that stands first
-                ranked = numpy.append(scores, [ahead, behind] if first else [behind, ahead])
-                ends["ap"][i].append(metrics.average_precision_score(labels, ranked, sample_weight=weights))
-                ends["auc"][i].append(metrics.roc_auc_score(labels, ranked, sample_weight=weights))
-        for name, values in ends.items():
-            low, high = interval(*values)
+        for name, (value, low, high) in figures(pairs, users, scores, seed, number).items():
+            self.same(kind, f"{what} {name.upper()}", value, printed[name]["value"])
             self.same(kind + ", interval", f"{what} {name} from", low, printed[name]["low"])
             self.same(kind + ", interval", f"{what} {name} to", high, printed[name]["high"])
-
-
-def draw_updates(a, b, user, rounds, n, seed, number):
-    """Pairs of rows of a and of b: of one user and of two, of two rounds."""
-    rng, mine = stream(seed, "update pairs", number), {}
-    for i in b:
-        mine.setdefault(user[i], []).append(i)
-    anchors = []
-    for i in a:
-        own = sum(rounds[j] != rounds[i] for j in mine.get(user[i], []))
-        if own and (rounds[b] != rounds[i]).sum() > own:
-            anchors.append(i)
-    pairs = []
-    while anchors and len(pairs) < n:
-        i = anchors[rng.below(len(anchors))]
-        own = mine[user[i]]
-        j = own[rng.below(len(own))]
-        while rounds[j] == rounds[i]:
-            j = own[rng.below(len(own))]
-        k = b[rng.below(len(b))]
-        while user[k] == user[i] or rounds[k] == rounds[i]:
-            k = b[rng.below(len(b))]
-        pairs += [(i, j, 1), (i, k, 0)]
-    return pairs
 
 
 def check_matching(check, nodes, inputs, params, verdict):
