@@ -264,6 +264,9 @@ func Qualified(of string, measures ...Measure) []Measure {
 	return measures
 }
 
+// Decides reports whether the value is a bool.
+func (m *Measure) Decides() bool { return m.Of.kind == reflect.TypeFor[bool]() }
+
 type FieldColumn struct {
 	Name string
 	// Doc is that of the measure, or names the end of its interval.

@@ -117,10 +117,12 @@ func (r *viewRow) finished() string {
 	return fmt.Sprintf("%d of %d", len(r.done), len(r.cells))
 }
 
-// text formats the mean of a column's numbers or, without numbers, its values.
+// text formats the mean of a column's numbers, the count of a column of bools or, without numbers, the values.
 func (r *viewRow) text(column tableColumn) string {
 	m := column.Measure
 	switch over, ok := r.Measures[m.Name]; {
+	case ok && m.Decides():
+		return fmt.Sprintf("%.0f of %d", float64(over.Mean)*float64(over.N), over.N)
 	case ok && column.compact && (over.Pooled == nil || column.of != ""):
 		return spreadText(m, &over.Estimate)
 	case ok && column.compact:

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/tasks/audits"
 )
 
 func TestSpreadKeepsBothEndsAndEvenDistances(t *testing.T) {
@@ -36,6 +38,20 @@ func TestATableOfSeveralSeedsNamesItsSpreads(t *testing.T) {
 		table := &Table{Rows: []TableRow{{Texts: []string{"setting", "3", text}}}}
 		if got := table.spreads(); strings.Contains(got, "standard deviation over seeds; in brackets the 95% interval") != named {
 			t.Errorf("below %q stands %q", text, got)
+		}
+	}
+}
+
+// "refutes epsilon" above "0.0 ± 0.0" would read as a refuted epsilon of 0.
+func TestARowCountsItsTrueSeeds(t *testing.T) {
+	t.Parallel()
+	column := tableColumn{Measure: &audits.Measure{Name: "refuted", Header: "refutes epsilon", Scale: audits.Percent, Of: audits.Of(func(refuted *bool) bool { return *refuted })}}
+	for want, refuted := range map[string][]float64{"0 of 3": {0, 0, 0}, "1 of 3": {0, 1, 0}, "1 of 1": {1}} {
+		row := viewRow{Row: Row{Measures: map[string]RowMeasure{"refuted": {Estimate: *audits.NewEstimate(refuted)}}}}
+		for _, column.compact = range []bool{false, true} {
+			if got := row.text(column); got != want {
+				t.Errorf("%v: %q, want %q", refuted, got, want)
+			}
 		}
 	}
 }
