@@ -383,7 +383,9 @@ func TestATrainingWithoutAStepIsToldWhatItLacks(t *testing.T) {
 			t.Errorf("--replays %s: it prints\n%s\nwant %q", replays, out, want)
 		}
 	}
-	path, home := smallFiles(t, unauditedFile+"audit: {utility: false, neighbours: {repeats: 20}}\n", string(taskstest.Text(300)))
+	// The trial before a run replays few steps, whatever the audit asks for.
+	writeFile(t, filepath.Join(code, "train.sh"), `! grep -q '"repeats": *200' in/job.json || exit 3; `+contentOf(t, filepath.Join(code, "train.sh")))
+	path, home := smallFiles(t, unauditedFile+"audit: {utility: false, neighbours: {repeats: 200}}\n", string(taskstest.Text(300)))
 	must.Do(t, os.Rename(code, filepath.Join(filepath.Dir(path), "trainer")))
 	for _, command := range []string{"plan", "run"} {
 		_, _, messages := coalmine(t, command, path, "--home", home)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"coalmine/internal/contracts"
 	"coalmine/internal/lists"
@@ -29,6 +30,7 @@ type Seconds struct{ Start, Example, Load, Text float64 }
 const ScoredWords = 5
 
 const (
+	fewReplays   = 20 // repeats of a trial's replay
 	fewExamples  = 32 // examples of the first training
 	moreExamples = 128
 	scoredTexts  = 512
@@ -36,11 +38,11 @@ const (
 )
 
 // Measure trains on a few examples, and then on more until the difference in time is measurable.
-// The first training's model then scores.
+// The first training's model then scores. The trainings replay few steps; more are measured on their own.
 func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	var first *trial
 	training, err := contracts.Measure(fewExamples, moreExamples, p.Sample.Users*p.Sample.Examples, func(n int) error {
-		x, err := p.trained(ctx, n)
+		x, err := p.trained(ctx, n, fewReplays)
 		if err == nil && first == nil {
 			first = x
 		} else if err == nil {
@@ -54,8 +56,28 @@ func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	if err != nil {
 		return nil, err
 	}
+	replays, err := p.replaying(ctx)
+	if err != nil {
+		return nil, err
+	}
+	training.Start += replays
 	scoring, err := p.scoring(ctx, first)
 	return &Seconds{Start: training.Start, Example: training.Each, Load: scoring.Start, Text: scoring.Each}, err
+}
+
+// replaying returns the seconds for the replayed steps beyond few.
+func (p *Pace) replaying(ctx context.Context) (float64, error) {
+	if p.Replay == nil || p.Replay.Repeats <= fewReplays {
+		return 0, nil
+	}
+	pace, err := contracts.Measure(fewReplays, min(4*fewReplays, p.Replay.Repeats), p.Replay.Repeats, func(n int) error {
+		x, err := p.trained(ctx, fewExamples, n)
+		if err == nil {
+			x.workspace.Remove()
+		}
+		return err
+	})
+	return pace.Each * float64(p.Replay.Repeats-fewReplays), err
 }
 
 // Lacks trains for one round on a few examples, and returns the sentence that names what the command lacks for the
@@ -63,7 +85,7 @@ func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 func (p *Pace) Lacks(ctx context.Context) (string, error) {
 	one := *p
 	one.Rounds = 1
-	x, err := one.trained(ctx, fewExamples)
+	x, err := one.trained(ctx, fewExamples, fewReplays)
 	if err == nil {
 		x.workspace.Remove()
 	}
@@ -73,9 +95,14 @@ func (p *Pace) Lacks(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// trained trains on about the given number of examples.
-func (p *Pace) trained(ctx context.Context, examples int) (*trial, error) {
+// trained trains on about the given number of examples, and replays up to a number of steps if the job asks for that. The
+// end of ctx kills the command at once.
+func (p *Pace) trained(ctx context.Context, examples, replays int) (*trial, error) {
 	c := p.Check
+	c.grace = time.Nanosecond
+	if c.Replay != nil {
+		c.Replay = &Replay{Repeats: min(c.Replay.Repeats, replays)}
+	}
 	c.sample = p.Sample
 	c.sample.Users, c.sample.Examples = max(1, examples/p.Sample.Examples), min(examples, p.Sample.Examples)
 	x, err := c.train(ctx, nil, nil)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
@@ -142,6 +143,8 @@ type training struct {
 	watched func() error
 	// eager keeps every checkpoint found, instead of one every few seconds.
 	eager bool
+	// grace is the time to end after SIGTERM; 0 for childprocess.DefaultGrace.
+	grace time.Duration
 }
 
 // run runs the command, which continues from the state that resume found.
@@ -151,7 +154,7 @@ func (x *training) run(ctx context.Context) error {
 		watch.Every = childprocess.Always
 	}
 	err := x.workspace.Run(ctx, childprocess.Command{
-		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(),
+		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(), Grace: x.grace,
 	}, watch)
 	if err != nil && x.unkept != nil {
 		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept) //nolint:errorlint // the command's error decides
