@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat/combin"
+
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
 	"coalmine/internal/lists"
@@ -18,6 +20,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/internal/score"
 	"coalmine/models"
+	"coalmine/privacy"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 )
@@ -263,6 +266,38 @@ func (s *Stepper) Sample(ctx context.Context, round int, seed uint64) (members [
 	return members, err
 }
 
+// SamplesBySeed returns an error if the first random batches of two seeds are equal, which has a probability below 1e-9.
+func (s *Stepper) SamplesBySeed(ctx context.Context, seed, other uint64) error {
+	equal := s.Claim.logEqual()
+	for round := 1; round <= maxSampled && equal < 0; round++ {
+		members, err := s.Sample(ctx, round, seed)
+		if err != nil {
+			return err
+		}
+		others, err := s.Sample(ctx, round, other)
+		if err != nil || !slices.Equal(members, others) {
+			return err
+		}
+		if float64(round)*equal < math.Log(1e-9) {
+			return StepsByRequest.Errorf("its samples of rounds 1 to %d are the same by another seed", round)
+		}
+	}
+	return nil
+}
+
+// logEqual is the logarithm of the probability that two random batches are equal, 0 if batches are not random.
+func (c *StepClaim) logEqual() float64 {
+	n, q := float64(c.Population), float64(c.Cohort)/float64(c.Population)
+	switch c.Sampling {
+	case privacy.Poisson:
+		return n * math.Log(float64(q*q)+float64((1-q)*(1-q)))
+	case privacy.FixedSize:
+		return -combin.LogGeneralizedBinomial(n, float64(c.Cohort))
+	case privacy.Shuffled, privacy.Separated, privacy.NoSampling:
+	}
+	return 0
+}
+
 // Step asks for one step, and returns its release: flat, in the order of the claim.
 func (s *Stepper) Step(ctx context.Context, r StepRequest) (release []float32, err error) {
 	r.Into = releaseFile
@@ -312,6 +347,9 @@ func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 		return err
 	}
 	other := seed + 1
+	if err := s.SamplesBySeed(ctx, seed, other); err != nil {
+		return err
+	}
 	answers := map[string][]float32{}
 	for _, asked := range []struct {
 		name  string

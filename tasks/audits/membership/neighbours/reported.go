@@ -8,6 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks"
@@ -102,6 +105,9 @@ func (s *reported) Release(_ context.Context, r replay.Replay) (replay.Release, 
 func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *external.Stepper) error {
 	rng := seeds.Stream(p.Train.Seed, seeds.Neighbours, 0)
 	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: rng.Uint64() >> 11, other: rng.Uint64() >> 11, clean: map[replay.Data][]float32{}}
+	if err := stepper.SamplesBySeed(ctx, s.seed, s.other); err != nil {
+		return err
+	}
 	return p.test(ctx, t, &stepper.Claim.ReplayClaim, s, replay.Plan{States: len(stepper.States), Moves: moves, Search: search})
 }
 
@@ -112,6 +118,7 @@ type stepped struct {
 	seed       uint64                    // of the command's samples and steps, below 2^53
 	other      uint64                    // seed of other steps for the same sample
 	clean      map[replay.Data][]float32 // of the round, in clip norms
+	compared   int                       // rounds whose moves with noise were measured
 	batch      []int
 	inside     int
 	outside    int
@@ -170,6 +177,10 @@ func (s *stepped) Release(ctx context.Context, r replay.Replay) (replay.Release,
 	}
 	if !r.Noise {
 		sum, err := s.take(ctx, request)
+		if err == nil && r.Data == replay.Inside && r.Shrunk && s.compared < comparedRounds {
+			s.compared++
+			sum, err = s.farther(ctx, request, sum)
+		}
 		s.clean[r.Data] = sum
 		return replay.Release{Sum: sum}, err
 	}
@@ -184,6 +195,39 @@ func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, 
 		sum[i] = float32(float64(sum[i]) * s.Claim.Divisor / r.Clip)
 	}
 	return sum, err
+}
+
+// comparedRounds is the number of rounds whose moves are also measured in steps with noise.
+const comparedRounds = 4
+
+// farther returns the release on Inside by the move of steps with noise, if that is above 2 clip norms and above the move
+// without noise: a command may clip only without noise. The noise of one seed cancels; a rest of it is not that of another.
+func (s *stepped) farther(ctx context.Context, inside external.StepRequest, clean []float32) ([]float32, error) {
+	whole := inside
+	whole.Batch, whole.Without = s.batch, []int{}
+	whole.Noise, inside.Noise = true, true
+	var moves [2][]float64
+	for i, seed := range []uint64{s.seed, s.other} {
+		whole.Seed, inside.Seed = seed, seed
+		with, err := s.take(ctx, whole)
+		if err != nil {
+			return nil, err
+		}
+		without, err := s.take(ctx, inside)
+		if err != nil {
+			return nil, err
+		}
+		moves[i] = difference(with, without)
+	}
+	size := floats.Norm(moves[0], 2)
+	if size <= max(2, 1.01*floats.Norm(difference(s.clean[replay.Whole], clean), 2)) || floats.Distance(moves[0], moves[1], 2) > 0.01*size {
+		return clean, nil
+	}
+	return lists.Make(len(clean), func(k int) float32 { return s.clean[replay.Whole][k] - float32(moves[0][k]) }), nil
+}
+
+func difference(a, b []float32) []float64 {
+	return lists.Make(len(a), func(k int) float64 { return float64(a[k]) - float64(b[k]) })
 }
 
 // noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. So

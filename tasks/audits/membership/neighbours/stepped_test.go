@@ -28,8 +28,9 @@ import (
 )
 
 // serve is the argument by which the test's program steps in place of testing: with the JSON of a Program. With
-// seedless after it, steps ignore the seed, and with unbounded they release NaN.
-const serve, seedless, unbounded = "serve-step", "seedless", "unbounded"
+// seedless after it, steps ignore the seed, with unbounded they release NaN, with unclipped those with noise do
+// not clip, and with repeating samples ignore the seed.
+const serve, seedless, unbounded, unclipped, repeating = "serve-step", "seedless", "unbounded", "unclipped", "repeating"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == serve {
@@ -82,6 +83,9 @@ func answer(p *replaytest.Program, r *request) (any, error) {
 		rng := rand.New(rand.NewPCG(r.Seed, 9))
 		return struct{}{}, write(p, r.Into, func(int) float32 { return float32(rng.NormFloat64()) })
 	case "sample":
+		if slices.Contains(os.Args, repeating) {
+			r.Seed = 1
+		}
 		return map[string]any{"members": append([]int{}, p.Sample(r.Round, r.Seed)...)}, nil
 	}
 	data, err := os.ReadFile(r.Parameters)
@@ -102,7 +106,15 @@ func answer(p *replaytest.Program, r *request) (any, error) {
 	if slices.Contains(os.Args, seedless) {
 		r.Seed = 1
 	}
-	release := p.Take(r.Round, r.Seed, params, r.Batch, append(r.Without, -1)[0], r.Clip, r.Noise)
+	without := append(r.Without, -1)[0]
+	release := p.Take(r.Round, r.Seed, params, r.Batch, without, r.Clip, r.Noise)
+	if r.Noise && slices.Contains(os.Args, unclipped) {
+		const loose = 1e6
+		clean, wide := p.Take(r.Round, r.Seed, params, r.Batch, without, r.Clip, false), p.Take(r.Round, r.Seed, params, r.Batch, without, loose*r.Clip, false)
+		for i := range release {
+			release[i] += float32(loose*wide[i]) - clean[i]
+		}
+	}
 	scale := float32(r.Clip)
 	if slices.Contains(os.Args, unbounded) {
 		scale = float32(math.NaN())
@@ -214,6 +226,14 @@ func TestRightProgramsAreNotRefutedByTheirSteps(t *testing.T) {
 	}
 }
 
+// The noise of such a step does not show its sensitivity.
+func TestStepsThatClipOnlyWithoutNoiseAreFound(t *testing.T) {
+	t.Parallel()
+	if v := must.Get(stepsOf(t, replaytest.Planted(replaytest.None), 20, unclipped))(t); !v.Refuted || v.By != replay.SensitivityTest {
+		t.Errorf("not found: %+v", v)
+	}
+}
+
 func TestStepsThatBreakTheContractAreRefused(t *testing.T) {
 	t.Parallel()
 	p := replaytest.Planted(replaytest.None)
@@ -231,5 +251,8 @@ func TestStepsThatBreakTheContractAreRefused(t *testing.T) {
 	}
 	if _, err := stepsOf(t, replaytest.Planted(replaytest.None), 20, seedless); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "has the same noise by another seed (rule 17") {
 		t.Errorf("got %v, want one about the noise of another seed", err)
+	}
+	if _, err := stepsOf(t, replaytest.Planted(replaytest.None), 20, repeating); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "its samples of rounds 1 to 1 are the same by another seed (rule 17") {
+		t.Errorf("got %v, want one about the samples of another seed", err)
 	}
 }
