@@ -212,6 +212,8 @@ type Data struct {
 	HeldOutUsers int
 	// Seen, Unseen and HeldOut are numbers of users, if users are divided into devices, which Users then counts.
 	Seen, Unseen, HeldOut int
+	// Secrets is the number of different natural secrets of the source, for audit.natural; nil if unknown.
+	Secrets *int
 }
 
 // Owners is the number of users that are divided into devices; 0 if unknown.

@@ -3,6 +3,10 @@ package datasets
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
+
+	"coalmine/tasks/datasets/filters"
+	"coalmine/tasks/datasets/text"
 )
 
 // Phrase is a run of words, some fixed and some from a list, such as the canaries of a format. At
@@ -86,4 +90,40 @@ func (p *phraseCount) lists(l *lexicon, word uint32) bool {
 		p.listed = append(p.listed, slices.Contains(p.Random, l.word(len(p.listed))))
 	}
 	return len(p.Random) == 0 || p.listed[word]
+}
+
+// maxSearched is the number of bytes in which secrets are counted: seconds of a core.
+const maxSearched = 64 << 20
+
+// secretCount counts the different matches of patterns in a text of the byte level. It is not safe for concurrent use.
+type secretCount struct {
+	wanted   filters.Wanted
+	set      *filters.PatternSet
+	searched int             // bytes
+	found    map[string]bool // by pattern and text
+}
+
+// see counts the matches in an example.
+func (c *secretCount) see(words []uint32) {
+	if c.searched += len(words); c.searched > maxSearched {
+		return
+	}
+	var found strings.Builder
+	for _, w := range words {
+		if w < text.Bytes { // not a separator
+			found.WriteByte(byte(w))
+		}
+	}
+	content := found.String()
+	for _, span := range c.set.Find(content) {
+		c.found[string(span.Pattern)+"\x00"+content[span.Start:span.End]] = true
+	}
+}
+
+// number returns the number of different matches; nil if the text was too long to search all of it.
+func (c *secretCount) number() *int {
+	if c == nil || c.searched > maxSearched {
+		return nil
+	}
+	return new(len(c.found))
 }

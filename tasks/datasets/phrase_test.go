@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
 )
@@ -30,6 +31,28 @@ func TestPhrasesAreCountedAsRegularExpressionsFindThem(t *testing.T) {
 		checkPhrase(t, texts, text.WordLevel, Phrase{Fixed: []string{"a", "", "neverwritten"}}, "neverwritten")
 		checkPhrase(t, texts, text.WordLevel, Phrase{}, "(nothing)")
 		checkPhrase(t, texts, text.ByteLevel, Phrase{Fixed: []string{"a", " ", "", " ", ""}, Random: []string{"b", "f"}}, "a ([bf] [bf])")
+	}
+}
+
+// Different secrets are counted in all parts of the source, up to where texts are cut.
+func TestSecretsOfTheSourceAreCounted(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat(`{"user": "u", "text": "078-05-1120 and ab"}`+"\n", 3) + `{"user": "v", "text": "078-05-1121, ab, ac"}` + "\n" +
+		`{"user": "v", "text": "` + strings.Repeat(" ", 40) + `078-05-1122"}` + "\n"
+	recipe := func(w filters.Wanted, level text.Level) Recipe {
+		r := Recipe{Reading: source.Reading{Level: level, Sequence: 30}, Words: 10, TestFraction: 0.4, Secrets: w}
+		if level == text.WordLevel {
+			r.VocabularySize = 3
+		}
+		return r
+	}
+	ssn, both := filters.Wanted{Named: []filters.Pattern{filters.SSN}}, filters.Wanted{Named: []filters.Pattern{filters.SSN}, Own: []string{"a[bc]"}}
+	facts := must.Get(Survey(t.Context(), []source.File{fileOf("data", []byte(lines))}, source.Limits{},
+		[]Recipe{recipe(ssn, text.ByteLevel), recipe(both, text.ByteLevel), recipe(filters.Wanted{}, text.ByteLevel), recipe(ssn, text.WordLevel)}))(t)
+	for i, want := range []int{2, 4, -1, -1} {
+		if got := facts[i].Secrets; (got == nil) != (want < 0) || got != nil && *got != want {
+			t.Errorf("recipe %d: %v secrets, want %d", i, got, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
@@ -42,6 +43,8 @@ type Recipe struct {
 	// Phrases are searched for in the source, anywhere in an example. They change no number; Facts
 	// counts the distinct matches of each.
 	Phrases []Phrase `json:"phrases,omitempty"`
+	// Secrets asks Facts, at the byte level, to count the different matches of patterns. It changes no other number.
+	Secrets filters.Wanted `json:"secrets,omitzero"`
 }
 
 // Import returns the parameters of Import.
@@ -120,6 +123,9 @@ func (r Recipe) check() error {
 	}
 	if r.Grouped && r.Words > 0 {
 		return fmt.Errorf("balanced users of %d words, and examples that have groups; expected users as they are (0)", r.Words)
+	}
+	if _, err := filters.NewPatterns(r.Secrets.Named, r.Secrets.Own); err != nil {
+		return err
 	}
 	return r.faults().Check(r.source().Level)
 }

@@ -17,8 +17,9 @@ type recipeSurvey struct {
 	recipe Recipe
 	text   *readText
 	names  *numbering // numbers of the users
-	// phrases are the recipe's phrases, counted by the text.
+	// phrases and secrets are those of the recipe, counted by the text.
 	phrases []*phraseCount
+	secrets *secretCount
 	coins   *partCoins
 	counts  [partNumbers]population.Counts
 	clean   *recipeSurvey // survey of the text of the vocabulary; nil if equal
@@ -172,6 +173,7 @@ func (r *recipeSurvey) facts() Facts {
 	for _, p := range r.phrases {
 		f.Phrases = append(f.Phrases, len(p.found))
 	}
+	f.Secrets = r.secrets.number()
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"coalmine/internal/goroutines"
 	"coalmine/tasks/datasets/faults"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
@@ -40,6 +41,9 @@ type Facts struct {
 	// Phrases counts the distinct matches of each of Recipe.Phrases in the source, at most
 	// MaxPhrases.
 	Phrases []int `json:"phrases,omitempty"`
+	// Secrets is the number of different matches of Recipe.Secrets in the source, users that do not train included;
+	// nil if it is unknown, because they were not wanted or the text is longer than maxSearched bytes.
+	Secrets *int `json:"secrets,omitempty"`
 	// Rules is CurrentRules if FirstRules read the source differently, so that Import needs the
 	// parameter; otherwise 0. It is 0 for a recipe with FirstRules.
 	Rules text.Rules `json:"rules,omitempty"`
@@ -167,6 +171,7 @@ type readText struct {
 	metrics ImportMetrics
 	counts  []int64 // occurrences in all parts, by word number; nil at a level with fixed words
 	phrases []*phraseCount
+	secrets []*secretCount
 	open    block   // latest examples
 	blocks  []block // earlier examples, if kept
 }
@@ -218,7 +223,7 @@ func (b *block) reset(kept bool) {
 func (s *surveyor) survey(r Recipe) *recipeSurvey {
 	found := &recipeSurvey{recipe: r, text: s.reading(r.source().Complete(), r.faults())}
 	found.names = s.names
-	found.phrases = found.text.lookFor(r.Phrases)
+	found.phrases, found.secrets = found.text.lookFor(r.Phrases), found.text.searchFor(r.Secrets)
 	if recipe, elsewhere := r.Vocabulary(); elsewhere {
 		found.clean = s.survey(recipe)
 	}
@@ -377,6 +382,9 @@ func (t *readText) add(user int, record *source.Record, known bool) {
 	for _, p := range t.phrases {
 		p.see(t.lexicon, words)
 	}
+	for _, c := range t.secrets {
+		c.see(words)
+	}
 	if cut {
 		t.metrics.CutExamples++
 	}
@@ -424,6 +432,19 @@ func (t *readText) lookFor(phrases []Phrase) []*phraseCount {
 		counts = append(counts, t.phrases[i])
 	}
 	return counts
+}
+
+// searchFor adds patterns to count in the first pass over the source, if its words are bytes; nil without patterns.
+func (t *readText) searchFor(w filters.Wanted) *secretCount {
+	if w.Empty() || t.lexicon.reading.Level != text.ByteLevel {
+		return nil
+	}
+	i := slices.IndexFunc(t.secrets, func(c *secretCount) bool { return c.wanted.Equal(w) })
+	if i < 0 {
+		set, _ := filters.NewPatterns(w.Named, w.Own) // Recipe.check has returned an error
+		i, t.secrets = len(t.secrets), append(t.secrets, &secretCount{wanted: w, set: set, found: map[string]bool{}})
+	}
+	return t.secrets[i]
 }
 
 func (t *readText) source() ImportMetrics {

@@ -56,6 +56,9 @@ type Facts struct {
 	// Phrases is the number of different matches in the source for each of Experiment.Phrases,
 	// before canaries are inserted; at most datasets.MaxPhrases.
 	Phrases []int
+	// Secrets is the number of different natural secrets of the source, at least that of the training text; nil if
+	// unknown.
+	Secrets *int
 	// Sizes counts the clients of federated training with each number of examples.
 	Sizes map[int]int
 	// Similar counts the users of the source with similar names.
@@ -76,6 +79,7 @@ func (f *Facts) of(c *Cell) *audits.Data {
 		Carriers: c.Experiment.Canaries.carriers(f.Users, f.Examples),
 		Label:    c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples, HeldOutUsers: f.HeldOutUsers,
 		Seen: f.Devices.Seen, Unseen: f.Devices.Unseen, HeldOut: f.Devices.HeldOut,
+		Secrets: f.Secrets,
 	}
 }
 

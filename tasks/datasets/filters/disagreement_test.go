@@ -1,4 +1,4 @@
-package filters
+package filters_test
 
 import (
 	"encoding/json"
@@ -9,21 +9,22 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 func (s secretive) half(half int) (*taskstest.Node, error) {
-	return s.Try(Half, HalfParams{Seed: 5, Half: half}, taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts))
+	return s.Try(filters.Half, filters.HalfParams{Seed: 5, Half: half}, taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts))
 }
 
 // disagree runs the filter on losses that the test made, by record.
 func (s secretive) disagree(threshold float64, first, second []float64) (*taskstest.Node, error) {
-	return s.Try(Disagree, DisagreeParams{Seed: 5, Threshold: threshold},
+	return s.Try(filters.Disagree, filters.DisagreeParams{Seed: 5, Threshold: threshold},
 		taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts),
-		taskstest.In(LossesInput(0), s.Put("first", map[string][]byte{population.LossesBlob: population.EncodeLosses(first)})),
-		taskstest.In(LossesInput(1), s.Put("second", map[string][]byte{population.LossesBlob: population.EncodeLosses(second)})))
+		taskstest.In(filters.LossesInput(0), s.Put("first", map[string][]byte{population.LossesBlob: population.EncodeLosses(first)})),
+		taskstest.In(filters.LossesInput(1), s.Put("second", map[string][]byte{population.LossesBlob: population.EncodeLosses(second)})))
 }
 
 func (s secretive) textsOf(t *testing.T, node, shards *taskstest.Node) []string {
@@ -67,8 +68,8 @@ func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 	if got, want := s.textsOf(t, node, node), slices.Concat(all[:2], all[3:6], all[7:]); !slices.Equal(got, want) {
 		t.Errorf("the training texts are %q, want %q", got, want)
 	}
-	var found Disagreement
-	must.Do(t, json.Unmarshal(node.Blob(DisagreementBlob), &found))
+	var found filters.Disagreement
+	must.Do(t, json.Unmarshal(node.Blob(filters.DisagreementBlob), &found))
 	coins, copies := seeds.Stream(5, seeds.Halves), [2][2]int{}
 	for record := range 8 {
 		half := coins.Uint64() % 2
@@ -76,9 +77,9 @@ func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 			copies[canary-1][half]++
 		}
 	}
-	want := Disagreement{
-		Threshold: 0.5, Sentences: Removed{1, 5}, Configurations: []RemovedConfiguration{{Removed: Removed{1, 2}}},
-		Canaries: []DisagreedCanary{{0, copies[0], [2]float64{1, 1.25}, false}, {1, copies[1], [2]float64{1, 3}, true}},
+	want := filters.Disagreement{
+		Threshold: 0.5, Sentences: filters.Removed{1, 5}, Configurations: []filters.RemovedConfiguration{{Removed: filters.Removed{1, 2}}},
+		Canaries: []filters.DisagreedCanary{{0, copies[0], [2]float64{1, 1.25}, false}, {1, copies[1], [2]float64{1, 3}, true}},
 	}
 	if !reflect.DeepEqual(found, want) {
 		t.Errorf("the report is %+v, want %+v", found, want)
@@ -87,7 +88,7 @@ func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 
 func TestTheReportTellsCanariesInOneHalfFromThoseInBoth(t *testing.T) {
 	t.Parallel()
-	d := Disagreement{Sentences: Removed{3, 90}, Canaries: []DisagreedCanary{
+	d := filters.Disagreement{Sentences: filters.Removed{3, 90}, Canaries: []filters.DisagreedCanary{
 		{Copies: [2]int{1, 0}, Removed: true}, {Copies: [2]int{0, 2}}, {Copies: [2]int{1, 1}}, {Copies: [2]int{0, 1}, Removed: true},
 	}}
 	want := "the disagreement filter removed 2 of 3 canaries whose copies are in one half, 0 of 1 with copies in both, and 3 of 90 other sentences"

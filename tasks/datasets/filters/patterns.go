@@ -30,6 +30,8 @@ type Definition struct {
 	// expression is a regular expression. It has gap wherever tokenized words are joined by a
 	// space.
 	expression string
+	// possible reports quickly whether a text may have a match.
+	possible func(text string) bool
 	// valid checks the digits of a match; nil if every match counts.
 	valid func(digits string) bool
 }
@@ -43,12 +45,14 @@ var definitions = registry.New("pattern", func(f Definition) Pattern { return f.
 		Pattern:    Card,
 		Summary:    "13 to 19 digits in one piece, or 16 in fours or 15 as 4-6-5 with spaces or hyphens between, whose Luhn sum is right (ISO/IEC 7812-1, annex B); one in ten other such numbers has that too",
 		expression: `\d{13,19}|\d{4}(?: \d{4}){3}|\d{4}(?:~-~\d{4}){3}|\d{4} \d{6} \d{5}|\d{4}~-~\d{6}~-~\d{5}`,
+		possible:   hasDigits(13),
 		valid:      luhn,
 	},
 	Definition{
 		Pattern:    SSN,
 		Summary:    "a social security number of the United States: 3-2-4 digits with hyphens or spaces between; no area 000, 666 or 900 to 999, group 00 or serial 0000, which are never given out",
 		expression: `\d{3}~-~\d{2}~-~\d{4}|\d{3} \d{2} \d{4}`,
+		possible:   hasDigits(9),
 		valid:      givenOut,
 	},
 	Definition{
@@ -56,11 +60,13 @@ var definitions = registry.New("pattern", func(f Definition) Pattern { return f.
 		Summary: "a phone number: 3-3-4 digits with hyphens, points or spaces between, the first three perhaps in brackets and +1 or 1 before them; or + and 8 to 15 digits, perhaps in groups",
 		expression: `(?:\+?~1(?:~[-.]~| ))?(?:\(~\d{3}~\)(?:~-~| ?)|\d{3}(?:~[-.]~| ))\d{3}(?:~[-.]~| )\d{4}` +
 			`|\+~\d(?:(?:~[-.]~| )?\d){7,14}`,
+		possible: hasDigits(8),
 	},
 	Definition{
 		Pattern:    Email,
 		Summary:    "a mail address: letters, digits and ._%+- before the @, a domain of letters, digits, points and hyphens after it",
 		expression: `[A-Za-z0-9]+(?:~[._%+-]~[A-Za-z0-9]+)*~@~[A-Za-z0-9]+(?:~[.-]~[A-Za-z0-9]+)*~\.~[A-Za-z]{2,}`,
+		possible:   func(text string) bool { return strings.Contains(text, "@") },
 	},
 )
 
@@ -81,8 +87,9 @@ type finder struct {
 	pattern       Pattern
 	running, tied *regexp.Regexp
 	// whole rejects matches inside a longer number or word.
-	whole bool
-	valid func(digits string) bool
+	whole    bool
+	possible func(text string) bool
+	valid    func(digits string) bool
 }
 
 // NewPatterns returns the set of the named patterns and of own expressions, in the syntax of RE2. It is an
@@ -116,7 +123,7 @@ func (f Definition) finder() finder {
 	compile := func(space string) *regexp.Regexp {
 		return regexp.MustCompile(strings.ReplaceAll(f.expression, gap, space))
 	}
-	return finder{pattern: f.Pattern, running: compile(""), tied: compile(" ?"), whole: true, valid: f.valid}
+	return finder{pattern: f.Pattern, running: compile(""), tied: compile(" ?"), whole: true, possible: f.possible, valid: f.valid}
 }
 
 func ownFinder(expression string) (finder, error) {
@@ -143,6 +150,20 @@ type Span struct {
 	Pattern    Pattern
 	Start, End int
 }
+
+// Wanted is a set of patterns to look for. Without a pattern nothing is looked for.
+type Wanted struct {
+	Named []Pattern `json:"named,omitempty"`
+	Own   []string  `json:"own,omitempty"`
+}
+
+// Equal reports whether two sets are the same.
+func (w Wanted) Equal(v Wanted) bool {
+	return slices.Equal(w.Named, v.Named) && slices.Equal(w.Own, v.Own)
+}
+
+// Empty reports whether nothing is looked for.
+func (w Wanted) Empty() bool { return len(w.Named)+len(w.Own) == 0 }
 
 // Find returns the matches in a text, in bytes, by position; no two overlap. Of two overlapping
 // matches it keeps the first, then the longer, then the one with the earlier pattern in the set.
@@ -199,7 +220,7 @@ func (f finder) appendTo(all []Span, text string, e *regexp.Regexp) []Span {
 		}
 		return all
 	}
-	for at := 0; at < len(text); {
+	for at := 0; at < len(text) && f.possible(text[at:]); {
 		m := e.FindStringIndex(text[at:])
 		if m == nil {
 			break
@@ -219,6 +240,19 @@ func (f finder) accepts(text string, s Span) bool {
 		return false
 	}
 	return f.valid == nil || f.valid(digits(text[s.Start:s.End]))
+}
+
+// hasDigits returns a function that reports whether a text has at least n digits.
+func hasDigits(n int) func(text string) bool {
+	return func(text string) bool {
+		found := 0
+		for i := 0; i < len(text) && found < n; i++ {
+			if isDigit(text[i]) {
+				found++
+			}
+		}
+		return found == n
+	}
 }
 
 func isAlphanumeric(b byte) bool {

@@ -1,4 +1,4 @@
-package filters
+package filters_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/population"
 	"coalmine/tasks/datasets/source"
 	"coalmine/tasks/datasets/text"
@@ -63,16 +64,16 @@ func (s secretive) tokens(content string) (tokens []int32) {
 	return tokens
 }
 
-func (s secretive) try(params SanitizeParams) (*taskstest.Node, error) {
-	return s.Try(Sanitize, params, taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts), taskstest.In(population.PartsInput, s.parts))
+func (s secretive) try(params filters.SanitizeParams) (*taskstest.Node, error) {
+	return s.Try(filters.Sanitize, params, taskstest.In(population.Input, s.population), taskstest.In(population.ShardsInput, s.parts), taskstest.In(population.PartsInput, s.parts))
 }
 
 // sanitize returns the sanitized population by user, canaries in brackets, and the report.
-func (s secretive) sanitize(t *testing.T, params SanitizeParams) ([]string, Sanitized) {
+func (s secretive) sanitize(t *testing.T, params filters.SanitizeParams) ([]string, filters.Sanitized) {
 	t.Helper()
 	node := must.Get(s.try(params))(t)
-	var report Sanitized
-	must.Do(t, json.Unmarshal(node.Blob(SanitizedBlob), &report))
+	var report filters.Sanitized
+	must.Do(t, json.Unmarshal(node.Blob(filters.SanitizedBlob), &report))
 	p := must.Get(population.Open(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", node)), "p", "s"))(t)
 	return s.texts(t, p), report
 }
@@ -101,12 +102,12 @@ func (s secretive) texts(t *testing.T, p *population.Population) (all []string) 
 	return all
 }
 
-var commonPatterns = []Pattern{Card, SSN, Email}
+var commonPatterns = []filters.Pattern{filters.Card, filters.SSN, filters.Email}
 
 func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "pin 987-65-4320 is mine", "my ssn is 219099999")
-	got, report := s.sanitize(t, SanitizeParams{Patterns: append(commonPatterns, Phone), Own: []string{"it w.s"}, Remove: RemoveMatch})
+	got, report := s.sanitize(t, filters.SanitizeParams{Patterns: append(commonPatterns, filters.Phone), Own: []string{"it w.s"}, Remove: filters.RemoveMatch})
 	want := []string{
 		"0 pin 987-65-4320 is mine [canary 0]", // no number that is given out
 		"0 my ssn is ###-##-#### ok", "0 pay ################ now", "0 so ## ### a day",
@@ -123,11 +124,11 @@ func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
 func TestACaughtCanaryIsOneNoMore(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
-	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
+	got, report := s.sanitize(t, filters.SanitizeParams{Patterns: commonPatterns, Remove: filters.RemoveMatch})
 	if got[0] != "0 pin ###-##-#### is mine" || got[4] != "1 pin ###-##-#### is mine" || got[6] != "1 my ssn is 219099999 [canary 1]" {
 		t.Errorf("the training texts are %q", got)
 	}
-	if want := []CaughtCanary{{0, 2, true}, {1, 1, false}}; !slices.Equal(report.Canaries, want) {
+	if want := []filters.CaughtCanary{{0, 2, true}, {1, 1, false}}; !slices.Equal(report.Canaries, want) {
 		t.Errorf("canaries %+v, want %+v", report.Canaries, want)
 	}
 }
@@ -135,12 +136,12 @@ func TestACaughtCanaryIsOneNoMore(t *testing.T) {
 func TestSanitizationRemovesWholeSentences(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
-	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveSentence})
+	got, report := s.sanitize(t, filters.SanitizeParams{Patterns: commonPatterns, Remove: filters.RemoveSentence})
 	want := []string{"0 so it was a day", "1 my ssn is 219099999 [canary 1]", "1 the end of it all"}
 	if !slices.Equal(got, want) || report.Sentences != 3 {
 		t.Errorf("the training texts are %q, want %q; report %+v", got, want, report)
 	}
-	if _, err := s.try(SanitizeParams{Own: []string{"[a-z]"}, Remove: RemoveSentence}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "nothing is left") {
+	if _, err := s.try(filters.SanitizeParams{Own: []string{"[a-z]"}, Remove: filters.RemoveSentence}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "nothing is left") {
 		t.Errorf("with nothing left: %v", err)
 	}
 }
@@ -149,7 +150,7 @@ func TestSanitizationRemovesWholeSentences(t *testing.T) {
 func TestSanitizationMasksWholeWords(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.WordLevel, "my ssn is 078 - 05 - 1120 ok", "pay now")
-	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
+	got, report := s.sanitize(t, filters.SanitizeParams{Patterns: commonPatterns, Remove: filters.RemoveMatch})
 	if got[0] != "0 my ssn is <unk> <unk> <unk> <unk> <unk> ok" || got[1] != got[0] || got[2] != "0 pay <unk> now" || got[6] != "1 pay now [canary 1]" {
 		t.Errorf("the training texts are %q", got)
 	}
@@ -161,10 +162,10 @@ func TestSanitizationMasksWholeWords(t *testing.T) {
 func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "a", "b")
-	for want, params := range map[string]SanitizeParams{
-		"at least one": {Remove: RemoveMatch},
+	for want, params := range map[string]filters.SanitizeParams{
+		"at least one": {Remove: filters.RemoveMatch},
 		"removal":      {Patterns: commonPatterns, Remove: "all"},
-		"pattern":      {Patterns: []Pattern{"passport"}, Remove: RemoveMatch},
+		"pattern":      {Patterns: []filters.Pattern{"passport"}, Remove: filters.RemoveMatch},
 	} {
 		if _, err := s.try(params); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", params, err, want)
@@ -175,7 +176,7 @@ func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
 func TestGoldenSanitize(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
-	node := must.Get(s.try(SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch}))(t)
+	node := must.Get(s.try(filters.SanitizeParams{Patterns: commonPatterns, Remove: filters.RemoveMatch}))(t)
 	taskstest.Golden(t, node)
 }
 
@@ -192,7 +193,7 @@ func TestPairsAreSanitizedTextByText(t *testing.T) {
 		`h.*`:           "call 12\n34 ruf an|#####\n#####",
 		`[a-z]+\n[a-z]`: "call 12\n34 ruf an|#####\n#allo",
 	} {
-		clean := p.Run(Sanitize, SanitizeParams{Own: []string{own}, Remove: RemoveMatch},
+		clean := p.Run(filters.Sanitize, filters.SanitizeParams{Own: []string{own}, Remove: filters.RemoveMatch},
 			taskstest.In(population.Input, pop), taskstest.In(population.ShardsInput, p.parts), taskstest.In(population.PartsInput, p.parts))
 		task := p.Task(taskstest.In("population", clean), taskstest.In("shards", clean))
 		opened := must.Get(population.Open(t.Context(), task, "population", "shards"))(t)
@@ -201,7 +202,10 @@ func TestPairsAreSanitizedTextByText(t *testing.T) {
 			for _, sentence := range must.Get(opened.ReadUser(t.Context(), u))(t) {
 				var content []byte
 				for _, token := range sentence[1 : text.WordsOf(sentence)+1] {
-					content = append(content, byteOf(token))
+					if token == text.Separator {
+						token = text.FirstWord + '\n'
+					}
+					content = append(content, byte(token-text.FirstWord))
 				}
 				got = append(got, string(content))
 			}

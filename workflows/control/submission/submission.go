@@ -290,6 +290,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		TestExamples:  f.Parts.Test.Examples,
 		MissingWords:  strings.Fields(f.Missing),
 		Phrases:       f.Phrases,
+		Secrets:       f.Secrets,
 		Sizes:         f.Sizes,
 		Unlabelled:    f.Source.Unlabelled,
 		Rules:         f.Rules,

@@ -8,6 +8,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/natural"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/filters"
@@ -36,7 +37,16 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 		Sizes:              e.TrainsClients() && e.Data.Devices == nil,
 		Named:              strings.Join(e.NamedWords(), " "),
 		Phrases:            e.Phrases(),
+		Secrets:            secrets(e),
 	}
+}
+
+// secrets returns the patterns of audit.natural.
+func secrets(e *experiment.Experiment) filters.Wanted {
+	if f, asked := audits.FieldsOf[*natural.Fields](e.Setting()); asked {
+		return f.Natural.Wanted()
+	}
+	return filters.Wanted{}
 }
 
 // Limits returns the limits of a cell's source.

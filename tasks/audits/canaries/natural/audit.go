@@ -48,7 +48,7 @@ type Block struct {
 	Own []string `json:"own,omitempty"`
 	// Sequences of its form that a secret is ranked among.
 	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
-	// Secrets to rank, the most frequent; plan assumes this number. All are counted.
+	// Secrets to rank, the most frequent. All are counted.
 	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
 	// Nodes of a shortest-path search for each ranked secret, over all texts of its form after its
 	// context. Absent: no search.
@@ -92,10 +92,22 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Summary, fmt.Sprintf("natural secrets after %d", round), SummaryParams{Shares: shares, Show: n.Show}, inputs...)
 }
 
+// Wanted are the patterns that an experiment looks for.
+func (b *Block) Wanted() filters.Wanted { return filters.Wanted{Named: b.Patterns, Own: b.Own} }
+
+// ranked is the largest number of secrets that are ranked, as far as it is known: those of the source are at least
+// those of the training text.
+func (b *Block) ranked(s *audits.Setting) int {
+	if s.Data == nil || s.Data.Secrets == nil {
+		return b.Most
+	}
+	return min(b.Most, *s.Data.Secrets)
+}
+
 // States implements audits.Scorer: an upper bound, for secrets of about a dozen bytes.
-func (f *Fields) States(*audits.Setting) float64 {
+func (f *Fields) States(s *audits.Setting) float64 {
 	const bytes = 12
-	return float64(f.Natural.Most) * (float64(f.Natural.References)*bytes/10 + float64(f.Natural.Search))
+	return float64(f.Natural.ranked(s)) * (float64(f.Natural.References)*bytes/10 + float64(f.Natural.Search))
 }
 
 var limits = []audits.Limit{
@@ -138,12 +150,10 @@ func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
 // asLikely is the condition of a false alarm.
 const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
 
-// exposureAlarms uses the maximum number of ranked secrets, because the number of findings is unknown in the
-// plan.
-func exposureAlarms(f *Fields, _ *audits.Setting, limit float64) []audits.FalseAlarm {
+func exposureAlarms(f *Fields, s *audits.Setting, limit float64) []audits.FalseAlarm {
+	n := f.Natural.ranked(s)
 	return []audits.FalseAlarm{{
-		Limit: "natural_exposure", Allowed: limit, Trials: f.Natural.Most, Unit: "secrets at most", Where: asLikely,
-		Probability: exposure.ByChance(f.Natural.Most, limit),
+		Limit: "natural_exposure", Allowed: limit, Trials: n, Unit: "secrets at most", Where: asLikely, Probability: exposure.ByChance(n, limit),
 	}}
 }
 
@@ -222,13 +232,17 @@ func (v *Outcome) countExtracted() {
 	}
 }
 
-// power returns the power of the exposures of the ranked secrets. Before the scan it uses their maximum number.
-func power(f *Fields, _ *audits.Setting, v *Outcome) []audits.Statement {
-	size := audits.FieldSize(path+".most", "secret", f.Natural.Most)
+// power returns the power of the exposures of the ranked secrets, before the scan of their largest number.
+func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
+	size := audits.FieldSize(path+".most", "secret", f.Natural.ranked(s))
 	if v != nil {
-		if size.N = v.ranked(); size.N == 0 {
-			return nil
-		}
+		size.N = v.ranked()
+	}
+	if size.N == 0 {
+		return nil
+	}
+	if size.N < f.Natural.Most { // the text has no more
+		size.Path = ""
 	}
 	r := exposure.OfReferences(f.Natural.References, path+".references")
 	return []audits.Statement{r.Statement("natural_exposure", "ranked secret", size, func(v audits.Outcome) (*float64, int) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/natural"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/plantest"
@@ -71,6 +72,14 @@ grid: {axes: {seed: [1, 2]}}
 func TestALimitOnNaturalSecretsHasItsFalseAlarm(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(experiment.Parse("gated.yaml", []byte(gatedFile), experiment.Options{}))(t)
+	for found, want := range map[int]float64{0: 0, 9: 9, 40: 40, 41: 40} { // states of each secret
+		s := spec.Cells[0].Setting()
+		s.Data = &audits.Data{Secrets: &found}
+		f, _ := audits.FieldsOf[*natural.Fields](s)
+		if got := f.States(s) / 6000; got != want {
+			t.Errorf("%d secrets in the source: ranks %v, want %v", found, got, want)
+		}
+	}
 	alarms := spec.FalseAlarms()
 	if len(alarms) != 1 || alarms[0].Trials != 80 || math.Abs(alarms[0].Probability-(1-math.Pow(1-math.Exp2(-12), 80))) > 1e-12 {
 		t.Fatalf("%+v", alarms)
