@@ -64,14 +64,8 @@ func quantities() []quantity {
 		{"membership AUC, few held out", 2, func(rng *rand.Rand, users, effect int) ends { return area(rng, others, users, effect) }},
 		{"membership AUC, few of both", 2, func(rng *rand.Rand, users, effect int) ends { return area(rng, users, users, effect) }},
 		{"membership TPR at 1% FPR", 1, rate},
-		{"AP of pairs of updates", 2, func(rng *rand.Rand, users, effect int) ends {
-			m, truth := updatePairs(rng, users, effect)
-			return ends{m.AP.Low, m.AP.High, truth.averagePrecision()}
-		}},
-		{"AUC of pairs of updates", 2, func(rng *rand.Rand, users, effect int) ends {
-			m, truth := updatePairs(rng, users, effect)
-			return ends{m.AUC.Low, m.AUC.High, truth.area()}
-		}},
+		{"AP of pairs of updates", 2, updatePairs(1, endsAP)},
+		{"AUC of pairs of updates", 2, updatePairs(1, endsAUC)},
 		{"re-identification AP", 1, func(rng *rand.Rand, users, effect int) ends {
 			o, truth := naming.draw(rng, users, effect)
 			return ends{o.APInterval.Low, o.APInterval.High, truth.ap}
@@ -88,6 +82,14 @@ func quantities() []quantity {
 		{"mean count over seeds", 1, overSeeds(mean)},
 		{"pooled share over seeds", 1, overSeeds(pooled)},
 		{"difference of rows over seeds", 1, overSeeds(paired)},
+	}
+}
+
+// sparse are pairs of updates of many users, a tenth of whom have pairs of their own.
+func sparse() []quantity {
+	return []quantity{
+		{"AP of pairs, a tenth of users with their own", 1, updatePairs(10, endsAP)},
+		{"AUC of pairs, a tenth of users with their own", 1, updatePairs(10, endsAUC)},
 	}
 }
 
@@ -136,28 +138,40 @@ func (s similarity) averagePrecision() (ap float64) {
 	return ap
 }
 
-// updatePairs simulates pairs of updates of a few users. All pairs of a user share one random term, and
-// so do all pairs of the same two users.
-func updatePairs(rng *rand.Rand, users, effect int) (pairs.Measurement, similarity) {
-	const each, own, own2, noise = 100, 1.0, 0.3, 1.0
-	truth := similarity{2 * shifts[effect], math.Sqrt(own*own + 4*own2*own2 + noise*noise), math.Sqrt(own*own + 2*own2*own2 + noise*noise)}
-	hub, common := normals(rng, users, 0), normals(rng, users*users, 0)
-	var list []pairs.Pair
-	for range each {
-		u := rng.IntN(users)
-		v, w := rng.IntN(users), rng.IntN(users-1)
-		if w >= v {
-			w++
+// endsAP and endsAUC return the intervals of a measurement with their truths.
+func endsAP(m pairs.Measurement, truth similarity) ends {
+	return ends{m.AP.Low, m.AP.High, truth.averagePrecision()}
+}
+
+func endsAUC(m pairs.Measurement, truth similarity) ends {
+	return ends{m.AUC.Low, m.AUC.High, truth.area()}
+}
+
+// updatePairs returns a draw of pairs of updates. A few users have pairs of their own, and times as many have pairs
+// with another. All pairs of a user share one random term, and so do all pairs of the same two users.
+func updatePairs(times int, of func(pairs.Measurement, similarity) ends) func(rng *rand.Rand, users, effect int) ends {
+	return func(rng *rand.Rand, users, effect int) ends {
+		const each, own, own2, noise = 100, 1.0, 0.3, 1.0
+		truth := similarity{2 * shifts[effect], math.Sqrt(own*own + 4*own2*own2 + noise*noise), math.Sqrt(own*own + 2*own2*own2 + noise*noise)}
+		all := times * users
+		hub, common := normals(rng, all, 0), normals(rng, all*all, 0)
+		var list []pairs.Pair
+		for range each {
+			u := rng.IntN(users)
+			v, w := rng.IntN(all), rng.IntN(all-1)
+			if w >= v {
+				w++
+			}
+			list = append(list,
+				pairs.Pair{A: int32(u), B: int32(u), Score: truth.same + own*common[u*all+u] + 2*own2*hub[u] + noise*rng.NormFloat64()},
+				pairs.Pair{A: int32(v), B: int32(w), Score: own*common[min(v, w)*all+max(v, w)] + own2*(hub[v]+hub[w]) + noise*rng.NormFloat64()})
 		}
-		list = append(list,
-			pairs.Pair{A: int32(u), B: int32(u), Score: truth.same + own*common[u*users+u] + 2*own2*hub[u] + noise*rng.NormFloat64()},
-			pairs.Pair{A: int32(v), B: int32(w), Score: own*common[min(v, w)*users+max(v, w)] + own2*(hub[v]+hub[w]) + noise*rng.NormFloat64()})
+		m, err := pairs.Measure(list, rng.Uint64(), 0)
+		if err != nil {
+			panic(err) // normal numbers are never NaN
+		}
+		return of(m, truth)
 	}
-	m, err := pairs.Measure(list, rng.Uint64(), 0)
-	if err != nil {
-		panic(err) // normal numbers are never NaN
-	}
-	return m, truth
 }
 
 // namings holds true values for users named by their updates: means over many simulations.
@@ -325,9 +339,9 @@ type Few struct {
 // effectNames are the names of the effects, in order.
 var effectNames = [Effects]string{"none", "some", "strong"}
 
-// RunFew measures the intervals of all quantities over some numbers of users.
-func RunFew(draws int, seed uint64, few []int) (rows []Few) {
-	for i, q := range quantities() {
+// RunFew measures the intervals of quantities over some numbers of users.
+func RunFew(draws int, seed uint64, few []int, of []quantity) (rows []Few) {
+	for i, q := range of {
 		for effect, name := range effectNames {
 			for _, users := range few {
 				if users < q.fewest {

@@ -329,7 +329,7 @@ bound is at most the truth. --bounds-only prints it alone, in half a minute.`,
 			}
 			var report CoverageReport
 			if !boundsOnly {
-				report.Rows, report.Few = RunCoverage(draws, seed), RunFew(fewDraws, seed, FewUsers)
+				report.Rows, report.Few = RunCoverage(draws, seed), RunFew(fewDraws, seed, FewUsers, append(quantities(), sparse()...))
 			}
 			var err error
 			report.Bounds, err = RunBounds(simulated, seed)
