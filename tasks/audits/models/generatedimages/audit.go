@@ -136,11 +136,18 @@ type Judgement struct {
 
 func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }
 
+// alike is the largest excess of a classifier score over 1, the score of images that are all alike, as a share of that
+// of real images, at which a note says that the generator has learned little (ours).
+const alike = 0.1
+
 func (v *Outcome) said() string {
 	note := fmt.Sprintf("%d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
 		v.Images, v.Inverted.Percent(), v.InvertedByMeans.Percent(), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)
 	if j := v.Classifier; j != nil {
 		note += fmt.Sprintf("; classifier score %.3f, of real ones %.3f; Frechet distance %.3f", j.Score, j.RealScore, j.FrechetDistance)
+		if j.Score-1 < alike*(j.RealScore-1) {
+			note += "; nearly all generated images are alike to the classifier: the generator has learned little or collapsed, so inverted images do not show a fault"
+		}
 	}
 	return note
 }

@@ -157,3 +157,13 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, images)
 	taskstest.Golden(t, b.summary(images))
 }
+
+func TestTheNoteSaysIfTheGeneratorHasLearnedLittle(t *testing.T) {
+	t.Parallel()
+	for score, want := range map[float64]bool{1.005: true, 1.3: true, 1.4: false, 4: false} {
+		v := &Outcome{Classifier: &Judgement{Score: score, RealScore: 4.5}}
+		if got := strings.Contains(v.Note(nil), "the generator has learned little"); got != want {
+			t.Errorf("score %v of 4.5: %q", score, v.Note(nil))
+		}
+	}
+}
