@@ -228,6 +228,14 @@ func TestStatisticsKnowTheirEnds(t *testing.T) {
 	if low, high := OfRatio([]float64{2, 2}, []float64{2, 2}, 0, 6, 2)(weights); low != 0.5 || high != 2 {
 		t.Errorf("ratio from %v to %v", low, high)
 	}
+	calls, r := 0, Resampling{Stream: rand.New(rand.NewPCG(1, 2)), Groups: []int{1}, Resamples: 5}
+	lows, highs := r.Ends(func([][]float64) (low, high float64) {
+		calls++
+		return []float64{3, math.NaN(), 2, 1, 0}[calls-1], []float64{3, 0, math.NaN(), 1, 0}[calls-1]
+	})
+	if want := []float64{0, 1, 3}; !slices.Equal(lows, want) || !slices.Equal(highs, want) {
+		t.Errorf("ends %v and %v; want those without NaN, ascending", lows, highs)
+	}
 	if got := Quantile([]float64{1, 2, 3, 4}, 0.25); got != 1.75 {
 		t.Errorf("the first quartile of 1 to 4 is %v, NumPy has 1.75", got)
 	}

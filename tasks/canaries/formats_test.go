@@ -171,6 +171,9 @@ func TestChosenPlacesAreUniform(t *testing.T) {
 		list[i].Canary = population.Canary{Number: i, InsertedTimes: each}
 	}
 	chosen := must.Get(choosePlaces(7, list, index))(t)
+	if alone := must.Get(choosePlaces(7, list[1:2], index))(t); alone[0].User == chosen[0].User && alone[0].Example == chosen[0].Example {
+		t.Error("two canaries draw their places from one stream")
+	}
 	first, total := make([]int, len(index.Extents)), 0
 	for u, x := range index.Extents {
 		first[u], total = total, total+x.Examples

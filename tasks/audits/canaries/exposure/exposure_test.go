@@ -1,6 +1,7 @@
 package exposure
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -13,13 +14,14 @@ import (
 
 // outcome is an exposure in bits of one basis.
 type outcome struct {
-	basis Basis
-	bits  float64
-	err   float64
+	basis   Basis
+	bits    float64
+	err     float64
+	support int64
 }
 
 func (o outcome) Exposed() *Exposure {
-	return &Exposure{Basis: o.basis, Bits: o.bits, Error: max(o.err, 1), Support: Enough}
+	return &Exposure{Basis: o.basis, Bits: o.bits, Error: max(o.err, 1), Support: cmp.Or(o.support, Enough)}
 }
 
 // cell has canaries by their copies, each with a sampled exposure.
@@ -146,6 +148,37 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.CanaryOutcome{outcome{basis: Sampled, bits: 30}}})
 	if v := derive(c).(*Outcome); ValueOf(v.Highest) != 5 {
 		t.Errorf("highest exposure %v, want 5", ValueOf(v.Highest))
+	}
+}
+
+// A sampled exposure counts before a fitted one, whose distance is in standard errors of both if both rest on enough
+// references. An exposure below 0 is drawn at 0.
+func TestTheHighestBasisCounts(t *testing.T) {
+	t.Parallel()
+	canary := func(fitted, sampled outcome) audits.Canary {
+		return audits.Canary{Role: audits.Inserted, Insertions: 1, Outcomes: []audits.CanaryOutcome{fitted, sampled}}
+	}
+	c := &audits.Cell{Canaries: []audits.Canary{
+		canary(outcome{Fitted, 12, 3, 500}, outcome{Sampled, 8, 4, 500}),
+		canary(outcome{Fitted, 20, 1, 500}, outcome{Sampled, 10, 1, 5}),
+		canary(outcome{Fitted, 3, 1, 5}, outcome{Sampled, -1, 1, 5}),
+	}}
+	v := derive(c).(*Outcome)
+	const want = "fitted less sampled +4.00 to +4.00 (at most 0.8 standard errors, which take the distribution for skew-normal) for 1 canary " +
+		"with 100 references or more at or below, +4.00 to +10.00 for 2 canaries with fewer, where the fit extrapolates"
+	if note := v.Note(c); ValueOf(v.Highest) != 10 || !strings.Contains(note, want) {
+		t.Errorf("highest %v, note %q; want 10 and %q", ValueOf(v.Highest), note, want)
+	}
+	if dots := v.Figure(c).Dots; dots[0].Y != 8 || dots[2].Y != 0 {
+		t.Errorf("dots %+v", dots)
+	}
+}
+
+// One of three secrets has more than two bits by chance if not each is among the other three quarters.
+func TestChanceExposesOneOfSeveral(t *testing.T) {
+	t.Parallel()
+	if got, want := ByChance(3, 2), 1-math.Pow(0.75, 3); math.Abs(got-want) > 1e-15 {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
