@@ -349,6 +349,10 @@ func TestErrorsOfAKind(t *testing.T) {
 		"transient": {func(context.Context, *tasks.Task) error { return errors.New("no route to host") }, attempts.Failed, "no route", "no route"},
 		"permanent": {func(context.Context, *tasks.Task) error { return tasks.Permanent(errors.New("loss is NaN")) }, attempts.Refused, "NaN", "NaN"},
 		"panic":     {func(context.Context, *tasks.Task) error { panic("index out of range") }, attempts.Refused, "index out of range", "worker_test.go"},
+		"panic after a refused output": {func(ctx context.Context, t *tasks.Task) error {
+			_, _ = t.Put(ctx, "x", nil), t.Put(ctx, "x", nil)
+			panic("index out of range")
+		}, attempts.Refused, "index out of range", "worker_test.go"},
 		"two outputs of a name": {func(ctx context.Context, t *tasks.Task) error {
 			return errors.Join(t.Put(ctx, "x", nil), t.Put(ctx, "x", nil))
 		}, attempts.Refused, "twice", "twice"},
