@@ -155,8 +155,11 @@ func TestOnlyUsersWithPairsOfTheirOwnNarrowAnInterval(t *testing.T) {
 	var pairs []Pair
 	for a := range int32(3) {
 		for b := range int32(30) {
-			if a != b {
-				pairs = append(pairs, Pair{a, a, 1}, Pair{a, b, 0})
+			if first, second := a, b; a != b {
+				if b%2 == 0 {
+					first, second = b, a
+				}
+				pairs = append(pairs, Pair{a, a, 1}, Pair{first, second, 0})
 			}
 		}
 	}
@@ -319,5 +322,32 @@ func TestTheChanceOfInitialValuesIsMeasuredOrNamed(t *testing.T) {
 	l.Networks = audits.NewEstimate([]float64{0.5, 0.6, 0.7})
 	if got, want := l.Chance("audit.matching"), "; AP of anonymous pairs by 3 networks from other initial values 60.0, standard deviation 10.0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Reversed scores turn an interval of the AUC around. The unseen user has w/n of the pairs of one user, and 2w/n^2 of
+// those of two.
+func TestTheUnseenUserStandsOnBothSides(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 6))
+	var up, down []Pair
+	for i := range int32(60) {
+		p := Pair{i % 4, i % 4, rng.NormFloat64() + 1}
+		if i%2 == 0 {
+			p = Pair{i % 4, (i + 1) % 4, rng.NormFloat64()}
+		}
+		up, down = append(up, p), append(down, Pair{p.A, p.B, -p.Score})
+	}
+	a, b := must.Get(Measure(up, 1, 0))(t), must.Get(Measure(down, 1, 0))(t)
+	if math.Abs(a.AUC.High+b.AUC.Low-1) > 1e-12 || math.Abs(a.AUC.Low+b.AUC.High-1) > 1e-12 {
+		t.Errorf("AUC %+v, reversed %+v", a.AUC, b.AUC)
+	}
+	m := Measurement{Pairs: 14, Same: 6, Users: 2}
+	weigh := make([]float64, 2)
+	if got := m.weights([]float64{0.5, 0.3, 0.2}, []Pair{{0, 0, 1}, {0, 1, 1}}, weigh); math.Abs(got.same-0.6) > 1e-15 || math.Abs(got.others-0.8) > 1e-15 || weigh[0] != 0.5 || math.Abs(weigh[1]-0.3) > 1e-15 {
+		t.Errorf("unseen %+v, weights %v", got, weigh)
+	}
+	if got := simulate(10_000, 3, 0.7, rng).Pairs; got != pairsOfUser*3 {
+		t.Errorf("%d pairs of three users are simulated", got)
 	}
 }
