@@ -1,12 +1,8 @@
 package control_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"iter"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,34 +17,10 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// nosyStore counts its requests, and lists no commits.
-type nosyStore struct {
-	storage.Store
-	t     *testing.T
-	asked atomic.Int64
-}
-
-func (s *nosyStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	s.asked.Add(1)
-	return s.Store.Get(ctx, name, offset, length)
-}
-
-func (s *nosyStore) Head(ctx context.Context, name string) (storage.Info, error) {
-	s.asked.Add(1)
-	return s.Store.Head(ctx, name)
-}
-
-func (s *nosyStore) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
-	if !strings.HasPrefix(prefix, "runs/") {
-		s.t.Errorf("%q was listed", prefix)
-	}
-	return s.Store.List(ctx, prefix)
-}
-
 // abandoned is a run that a coordinator began and nobody works on, with its plan.
 type abandoned struct {
 	t       *testing.T
-	store   *nosyStore
+	asked   func() int // requests for an object so far
 	archive *storage.Archive
 	service *runs.Service
 	run     string
@@ -60,8 +32,10 @@ type abandoned struct {
 
 func abandon(t *testing.T, text string) *abandoned {
 	t.Helper()
-	x := &abandoned{t: t, store: &nosyStore{Store: storagetest.NewMemory(), t: t}}
-	x.archive = storage.NewArchive(x.store)
+	gets, heads := &storagetest.Fault{Op: storagetest.Get}, &storagetest.Fault{Op: storagetest.Head}
+	lists := &storagetest.Fault{Op: storagetest.List, Name: "commits/*", Call: func() { t.Error("commits were listed") }}
+	x := &abandoned{t: t, asked: func() int { return gets.Fired() + heads.Fired() }}
+	x.archive = storage.NewArchive(storagetest.WithFaults(storagetest.NewMemory(), gets, heads, lists))
 	x.service = runs.NewService(x.archive, nil)
 	x.begin(text)
 	return x
@@ -118,11 +92,11 @@ func (x *abandoned) reach(cell, round int) {
 
 // status is the status from a process without a coordinator, and the number of its
 // requests.
-func (x *abandoned) status() (*status.Run, int64) {
+func (x *abandoned) status() (*status.Run, int) {
 	x.t.Helper()
-	before := x.store.asked.Load()
+	before := x.asked()
 	s := must.Get(control.New(x.archive, nil, nil).Status(x.t.Context(), x.run))(x.t)
-	return s, x.store.asked.Load() - before
+	return s, x.asked() - before
 }
 
 const fourCells = `

@@ -91,12 +91,12 @@ func TestALineageInAGridOfAThousandCellsIsBounded(t *testing.T) {
 		cohorts[i] = fmt.Sprint(i + 1)
 	}
 	x := abandon(t, "training: {rounds: 500}\ngrid: {axes: {training.cohort: ["+strings.Join(cohorts, ", ")+"]}}")
-	before, began := x.store.asked.Load(), time.Now()
+	before, began := x.asked(), time.Now()
 	found := x.lineage(x.plan.Cells[500].Name, x.plan.Cells[0].Shards.Key)
 	if len(found.Node.Cells) != 1000 || len(found.Readers) != control.MaxReaders || found.ReadersTotal < 1000 {
 		t.Errorf("%d cells, %d readers of %d", len(found.Node.Cells), len(found.Readers), found.ReadersTotal)
 	}
-	if asked := x.store.asked.Load() - before; asked > 3*control.MaxReaders {
+	if asked := x.asked() - before; asked > 3*control.MaxReaders {
 		t.Errorf("the store was asked %d times", asked)
 	}
 	t.Logf("took %v", time.Since(began))

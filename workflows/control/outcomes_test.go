@@ -34,11 +34,11 @@ func (x *abandoned) train(cell int) {
 
 // states are those of the cells in the results of a run, which must equal those of an API
 // without a cache.
-func (x *abandoned) states(api control.API) (states []string, asked int64) {
+func (x *abandoned) states(api control.API) (states []string, asked int) {
 	x.t.Helper()
-	before := x.store.asked.Load()
+	before := x.asked()
 	found, err := api.Results(x.t.Context(), x.run)
-	asked = x.store.asked.Load() - before
+	asked = x.asked() - before
 	fresh, err2 := control.New(x.archive, nil, nil).Results(x.t.Context(), x.run)
 	if err != nil || err2 != nil {
 		x.t.Fatal(err, err2)
@@ -56,7 +56,7 @@ func TestResultsAreReadAgainWhenThereAreMore(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)
 	api := control.New(x.archive, nil, nil)
-	expect := func(want ...string) (asked int64) {
+	expect := func(want ...string) (asked int) {
 		t.Helper()
 		states, asked := x.states(api)
 		if fmt.Sprint(states) != fmt.Sprint(want) {

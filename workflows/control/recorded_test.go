@@ -1,11 +1,6 @@
 package control_test
 
 import (
-	"context"
-	"io"
-	"iter"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"coalmine/internal/must"
@@ -26,30 +21,11 @@ training: {rounds: 4, cohort: 5}
 grid: {axes: {seed: [1, 2, 3]}}
 `
 
-// specReads counts the reads of submitted experiments, and of runs' logs, from a store.
-type specReads struct {
-	storage.Store
-	n, logs atomic.Int64
-}
-
-func (s *specReads) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
-	if strings.HasSuffix(dir, "/log") {
-		s.logs.Add(1)
-	}
-	return s.Store.Children(ctx, dir)
-}
-
-func (s *specReads) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	if strings.HasSuffix(name, "/spec") {
-		s.n.Add(1)
-	}
-	return s.Store.Get(ctx, name, offset, length)
-}
-
 func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
 	t.Parallel()
-	store := &specReads{Store: storagetest.NewMemory()}
-	archive := storage.NewArchive(store)
+	specs := &storagetest.Fault{Op: storagetest.Get, Name: "runs/*/spec"}
+	logs := &storagetest.Fault{Op: storagetest.Children, Name: "runs/*/log"}
+	archive := storage.NewArchive(storagetest.WithFaults(storagetest.NewMemory(), specs, logs))
 	service, api := runs.NewService(archive, nil), control.New(archive, nil, nil)
 	spec := plantest.Resolve(t, grid, []storage.Digest{storage.DigestOf(nil)})
 	record := runs.Spec{Name: spec.Name, Digest: spec.Digest(), Experiment: spec.Canonical()}
@@ -68,20 +44,20 @@ func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
 		return all[0]
 	}
 	id := submit()
-	store.logs.Store(0)
+	before := logs.Fired()
 	if c := list().Cells[0]; c.Phase != runs.Queued || c.Label != spec.Cells[0].Label || c.Steps != spec.Cells[0].Experiment.Training.Rounds {
 		t.Errorf("at first %+v", c)
 	}
-	if n := store.logs.Load(); n != 1 {
+	if n := logs.Fired() - before; n != 1 {
 		t.Errorf("the log was read %d times, want once", n)
 	}
-	before := store.n.Load()
+	before = specs.Fired()
 	outcomes := map[string]runs.Phase{spec.Cells[0].Name: runs.Done}
 	must.Do(t, service.Append(t.Context(), id, runs.Entry{Kind: runs.Started}, runs.Entry{Kind: runs.Finished, Outcomes: outcomes}))
 	if r := list(); r.Phase != runs.Done || r.Cells[0].Phase != runs.Done || r.Cells[0].Step != r.Cells[0].Steps {
 		t.Errorf("at the end %+v", r)
 	}
-	if n := store.n.Load() - before; n != 0 {
+	if n := specs.Fired() - before; n != 0 {
 		t.Errorf("the record was read %d times again", n)
 	}
 	must.Do(t, archive.DeleteRun(t.Context(), id))
