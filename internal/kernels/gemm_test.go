@@ -170,22 +170,6 @@ func TestZeroFactorsHideNaN(t *testing.T) {
 	}
 }
 
-func TestGemmChecksShapes(t *testing.T) {
-	t.Parallel()
-	x := make([]float32, 11)
-	for name, call := range map[string]func(){
-		"short a":    func() { Gemm(false, false, 3, 1, 4, 1, x, 4, x, 1, 0, x, 1) },
-		"short b":    func() { Gemm(false, false, 1, 4, 3, 1, x, 3, x, 4, 0, x, 4) },
-		"short c":    func() { Gemm(false, false, 3, 4, 1, 1, x, 1, x, 4, 0, x, 4) },
-		"stride":     func() { Gemm(false, false, 2, 2, 2, 1, x, 1, x, 2, 0, x, 2) },
-		"negative":   func() { Gemm(false, false, -1, 2, 2, 1, x, 2, x, 2, 0, x, 2) },
-		"packed b":   func() { PackB(true, 3, 4, x, 3, new(Packed)) },
-		"transposed": func() { Gemm(true, false, 4, 1, 3, 1, x, 4, x, 1, 0, x, 1) },
-	} {
-		mustPanic(t, name, call)
-	}
-}
-
 func TestPackedReusesItsMemory(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 4))

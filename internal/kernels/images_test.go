@@ -104,23 +104,3 @@ func TestPoolingOfExamples(t *testing.T) {
 	Rectify(0.5, slopes, []float32{1, -1, 0, negativeZero})
 	mustEqual(t, "slopes", slopes, []float32{2, 1, 1, 1})
 }
-
-func TestShapesOfImagesAreChecked(t *testing.T) {
-	t.Parallel()
-	for name, call := range map[string]func(){
-		"rows that overlap":  func() { MaxPool(2, 1, 3, make([]float32, 9), make([]float32, 2)) },
-		"an image too short": func() { MaxPool(2, 1, 4, make([]float32, 7), make([]float32, 2)) },
-		"a gradient too short": func() {
-			MaxPoolBackward(2, 1, 4, make([]float32, 8), make([]float32, 2), make([]float32, 7))
-		},
-		"half a row":             func() { SumRows(make([]float32, 2), make([]float32, 3)) },
-		"moments of half a row":  func() { ColumnMoments(make([]float32, 3), make([]float32, 3), make([]float64, 2), make([]float64, 2)) },
-		"means of other columns": func() { NormalizeColumns(make([]float32, 4), make([]float32, 2), make([]float32, 1)) },
-		"gradients of other columns": func() {
-			NormalizeColumnsBackward(make([]float32, 4), make([]float32, 4), make([]float32, 4), make([]float32, 2), make([]float32, 2), nil)
-		},
-		"two lengths": func() { Rectify(0, make([]float32, 2), make([]float32, 3)) },
-	} {
-		mustPanic(t, name, call)
-	}
-}

@@ -67,12 +67,6 @@ func TestRoughCellsKeepWhatIsNotANumber(t *testing.T) {
 	}
 }
 
-func TestRoughCellsRefuseVectorsThatDoNotFit(t *testing.T) {
-	t.Parallel()
-	three, one := make([]float32, 3), make([]float32, 1)
-	mustPanic(t, "CIFGRoughDot on 1 units", func() { CIFGRoughDot(three, three, one, one, nil, three, one) })
-}
-
 func BenchmarkCells(b *testing.B) {
 	const n = 670
 	rng := rand.New(rand.NewPCG(33, 0))

@@ -112,12 +112,6 @@ func TestRoundedProductsShowWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-func TestRoundedProductsRefuseWhatDoesNotFit(t *testing.T) {
-	t.Parallel()
-	b := RoundB(2, 1, []float32{3, 4}, 1)
-	mustPanic(t, "1 rows need as many and 192", func() { GemmRounded(1, []float32{1, 2}, b, make([]float32, 1), make([]float64, 1)) })
-}
-
 // BenchmarkRounded is the recurrent product of the paper's model for a block.
 func BenchmarkRounded(b *testing.B) {
 	const m, n, k = 24, 2010, 96
@@ -160,19 +154,4 @@ func TestRoundedColumnsEqualTheWholeProduct(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestShapesOfRoundedColumnsAreChecked(t *testing.T) {
-	t.Parallel()
-	b := RoundB(2, 40, make([]float32, 80), 40)
-	var rows, others RoundedRows
-	rows.Set(1, []float32{1, 2}, b, make([]float64, 1))
-	others.Set(1, make([]float32, 5), RoundB(5, 1, make([]float32, 5), 1), make([]float64, 1))
-	c := make([]float32, 12*48)
-	mustPanic(t, "1 rows need as many", func() { rows.Set(1, []float32{1, 2}, b, nil) })
-	mustPanic(t, "columns 8 to 40", func() { GemmRoundedColumns(&rows, b, 8, 40, c, 48) })
-	mustPanic(t, "columns 16 to 41", func() { GemmRoundedColumns(&rows, b, 16, 41, c, 48) })
-	mustPanic(t, "rounded for b", func() { GemmRoundedColumns(&others, b, 0, 40, c, 48) })
-	mustPanic(t, "a stride of 40", func() { GemmRoundedColumns(&rows, b, 0, 40, c, 40) })
-	mustPanic(t, "has 48 elements", func() { GemmRoundedColumns(&rows, b, 0, 40, c[:48], 48) })
 }

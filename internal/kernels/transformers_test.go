@@ -114,23 +114,3 @@ func TestGELUIsNearItsFunction(t *testing.T) {
 		}
 	}
 }
-
-func TestShapesOfRowsAreChecked(t *testing.T) {
-	t.Parallel()
-	for name, call := range map[string]func(){
-		"half a row": func() {
-			NormalizeRows(make([]float32, 3), make([]float32, 3), make([]float32, 2), make([]float32, 2), 0)
-		},
-		"another shift": func() {
-			NormalizeRows(make([]float32, 4), make([]float32, 4), make([]float32, 2), make([]float32, 1), 0)
-		},
-		"another dst": func() {
-			NormalizeRows(make([]float32, 2), make([]float32, 4), make([]float32, 2), make([]float32, 2), 0)
-		},
-		"no columns":  func() { SoftmaxRows(0, nil) },
-		"rows of 2":   func() { SoftmaxRows(2, make([]float32, 3)) },
-		"two lengths": func() { GELU(make([]float32, 2), make([]float32, 3)) },
-	} {
-		mustPanic(t, name, call)
-	}
-}
