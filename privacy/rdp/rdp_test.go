@@ -153,9 +153,7 @@ func TestCurvesAreComposedAtCommonOrders(t *testing.T) {
 func TestDegenerateMechanisms(t *testing.T) {
 	t.Parallel()
 	orders := rdp.DefaultOrders()
-	for name, mechanism := range map[string]func(q, sigma float64, orders []float64) (rdp.Curve, error){
-		"fixed-size": rdp.FixedSize, "poisson": rdp.Poisson,
-	} {
+	for name, mechanism := range mechanisms {
 		nobody, _ := valid(mechanism(0, 1, orders)).Times(1000).Epsilon(1e-6, rdp.Classic)
 		noRounds, _ := valid(mechanism(0.5, 1, orders)).Times(0).Epsilon(1e-6, rdp.Classic)
 		if nobody != 0 || noRounds != 0 {
@@ -201,18 +199,6 @@ func libraryOrders() []float64 {
 func improvedEpsilon(c rdp.Curve, rounds int, delta float64) float64 {
 	epsilon, _ := c.Times(rounds).Epsilon(delta, rdp.Improved)
 	return epsilon
-}
-
-// testdata/fixed-size-steps.csv holds one round of cohorts of fixed size, as an
-// independent program computed it in 60 digits; ten are given.
-func TestFixedSizeRoundsMatchHighPrecision(t *testing.T) {
-	t.Parallel()
-	for _, r := range readRows(t, "fixed-size-steps.csv") {
-		curve := valid(rdp.FixedSize(number(t, r[0]), number(t, r[1]), []float64{number(t, r[2])}))
-		if got := curve.Values()[0]; relative(got, number(t, r[3])) > 1e-9 {
-			t.Errorf("rate %s, sigma %s, order %s: divergence %v, want %s", r[0], r[1], r[2], got, r[3])
-		}
-	}
 }
 
 // The effect of taking the noise relative to the clip norm (sigma = z) if one user is replaced, so

@@ -25,8 +25,8 @@ func number(t *testing.T, text string) float64 {
 	return must.Get(strconv.ParseFloat(text, 64))(t)
 }
 
-// testdata/reference.csv holds values of an independent program in
-// high-precision arithmetic, testdata/reference.py.
+// testdata/reference.py computes reference.csv and conversions.csv from the theorems, in high precision. The logs name the
+// largest relative differences.
 func TestCurvesMatchHighPrecision(t *testing.T) {
 	t.Parallel()
 	type key struct{ mechanism, q, sigma string }
@@ -36,22 +36,44 @@ func TestCurvesMatchHighPrecision(t *testing.T) {
 		k := key{r[0], r[1], r[2]}
 		points[k] = append(points[k], point{number(t, r[3]), number(t, r[4])})
 	}
+	worst := 0.0
 	for k, ps := range points {
 		var orders []float64
 		for _, p := range ps {
 			orders = append(orders, p.order)
 		}
-		mechanism := rdp.Poisson
-		if k.mechanism == "fixed-size" {
-			mechanism = rdp.FixedSize
-		}
-		curve := must.Get(mechanism(number(t, k.q), number(t, k.sigma), orders))(t)
+		curve := must.Get(mechanisms[k.mechanism](number(t, k.q), number(t, k.sigma), orders))(t)
 		for i, got := range curve.Values() {
-			if relative(got, ps[i].want) > 1e-11 {
+			off := relative(got, ps[i].want)
+			if worst = max(worst, off); off > 1e-11 {
 				t.Errorf("%+v order %v: divergence %v, high precision %v", k, orders[i], got, ps[i].want)
 			}
 		}
 	}
+	t.Logf("divergences: %.2g", worst)
+}
+
+// mechanisms are the sampled ones, by the names in testdata/reference.csv.
+var mechanisms = map[string]func(q, sigma float64, orders []float64) (rdp.Curve, error){
+	"fixed-size": rdp.FixedSize, "poisson": rdp.Poisson,
+}
+
+// conversions are all of them.
+var conversions = []rdp.Conversion{rdp.Classic, rdp.Improved}
+
+// A row of conversions.csv has the least epsilon of the curve a x rho over these orders a.
+func TestConversionsMatchHighPrecision(t *testing.T) {
+	t.Parallel()
+	worst, orders := 0.0, []float64{1.01, 1.5, 2, 2.3, 3, 4, 9, 10.9, 64, 257, 1024}
+	for _, r := range readRows(t, "conversions.csv") {
+		curve := must.Get(rdp.ZeroConcentrated(number(t, r[0]), orders))(t)
+		got, order := curve.Epsilon(number(t, r[1]), rdp.Conversion(r[2]))
+		off := relative(got, number(t, r[3]))
+		if worst = max(worst, off); off > 1e-11 {
+			t.Errorf("%v: epsilon %v at order %v", r, got, order)
+		}
+	}
+	t.Logf("epsilons: %.2g", worst)
 }
 
 // testdata/autodp-poisson-rdp.csv is the table in autodp's
