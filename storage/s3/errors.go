@@ -30,6 +30,9 @@ func status(err error) int { return response(err).StatusCode }
 // its status. Without an answer the server counts as unavailable.
 func meaningOf(err error) meaning {
 	r := response(err)
+	if isLocked(r.Message) {
+		return locked
+	}
 	if known, ok := meanings[r.Code]; ok {
 		return known
 	}
@@ -41,6 +44,12 @@ func meaningOf(err error) meaning {
 		return bare // the client uses the status as the code
 	}
 	return m
+}
+
+// isLocked reports whether a message is of a refusal by object lock, for which servers have the codes AccessDenied and
+// InvalidRequest.
+func isLocked(message string) bool {
+	return strings.Contains(message, "WORM") || strings.Contains(strings.ToLower(message), "object lock")
 }
 
 // explain wraps the storage error that a server's error means.

@@ -107,3 +107,17 @@ func TestARefusalWithoutAReasonIsWaitedOut(t *testing.T) {
 		t.Errorf("no brief cause in %v", err)
 	}
 }
+
+// Servers refuse to change an object under object lock by codes that mean other things.
+func TestARefusalByObjectLockNamesTheRemedy(t *testing.T) {
+	t.Parallel()
+	for code, message := range map[string]string{
+		"AccessDenied":   "Access Denied because object protected by object lock.",
+		"InvalidRequest": "Object is WORM protected and cannot be overwritten",
+	} {
+		err := explain(minio.ErrorResponse{Code: code, StatusCode: 403, Message: message})
+		if !errors.Is(err, storage.ErrAway) || !strings.Contains(err.Error(), "remove object lock") {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
