@@ -78,6 +78,22 @@ func begin(t *testing.T, c *Contest) *Token {
 	return must.Get(c.Begin(t.Context()))(t)
 }
 
+// A list without the record of our epoch names no other leader.
+func TestAStaleListOfLeadersIsNamed(t *testing.T) {
+	t.Parallel()
+	store := storagetest.NewMemory()
+	token := begin(t, contest(nil, storage.NewArchive(store), ""))
+	var names []string
+	for info := range store.List(t.Context(), "leader/") {
+		names = append(names, info.Name)
+	}
+	must.Do(t, store.Delete(t.Context(), names...))
+	err := token.Check(t.Context())
+	if !errors.Is(err, ErrDeposed) || strings.Contains(err.Error(), "another coordinator") || !strings.Contains(err.Error(), "stale") {
+		t.Errorf("the list has no leader: %v", err)
+	}
+}
+
 func TestATokenIsRefusedOnceANewerEpochHasBegun(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())

@@ -43,6 +43,9 @@ func (t *Token) Check(ctx context.Context) error {
 // deposed returns the error of a token outdated by a newer epoch. It names the new leader if
 // that can be read.
 func (t *Token) deposed(ctx context.Context, epoch int) error {
+	if epoch < t.epoch {
+		return &staleError{epoch, t.epoch}
+	}
 	err := fmt.Errorf("%w: epoch %d has begun, ours is %d", ErrDeposed, epoch, t.epoch)
 	by, readErr := t.archive.EpochOf(ctx, epoch)
 	if readErr != nil || by.Holder == "" {
@@ -54,6 +57,16 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 	}
 	return err
 }
+
+// staleError reports that the store no longer lists the record of our epoch. It counts as ErrDeposed, because nothing may
+// be deleted then.
+type staleError struct{ listed, ours int }
+
+func (e *staleError) Error() string {
+	return fmt.Sprintf("the store does not list our leadership, epoch %d (the newest listed is %d): its lists are stale, or the records below leader/ were deleted; leading begins anew", e.ours, e.listed)
+}
+
+func (e *staleError) Is(target error) bool { return target == ErrDeposed } //nolint:errorlint // errors.Is unwraps
 
 // BeginBatch marks the begin of checking and deleting a batch of a collection, and end marks its end.
 func (t *Token) BeginBatch() (end func()) {
