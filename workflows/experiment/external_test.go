@@ -181,6 +181,15 @@ func TestSuggestionsMeanWhatWasTyped(t *testing.T) {
 	}
 }
 
+// Commands name the newest run latest.
+func TestNoExperimentIsNamedLatest(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("x.yaml", []byte(minimal), Options{Sets: []string{"name=latest"}})
+	if err == nil || !strings.Contains(err.Error(), "name: is latest, by which commands name the newest run") {
+		t.Errorf("named latest: %v", err)
+	}
+}
+
 func TestDifferencesOfExperimentsAreNamedOnceAndTheirGridsCounted(t *testing.T) {
 	t.Parallel()
 	spec := func(sets ...string) *Spec {
