@@ -222,7 +222,7 @@ func (t *Conversation) exchange(ctx context.Context, method, subject string, abo
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late.C:
-			t.fail(&LateError{t.protocol.OneAnswerEach.Errorf("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, subject, t.protocol.Patience)})
+			t.fail(&LateError{t.protocol.OneAnswerEach.Errorf("it did not answer request %d (%s) within %v; raise --timeout, or training.limits.answer in an experiment, or send less in a request", id, subject, t.protocol.Patience)})
 		}
 	}
 }

@@ -132,7 +132,7 @@ func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
 	c, err := asking(t, described+"echo thinking >&2; exec sleep 1000", impatient)
 	must.Do(t, err)
 	_, err = c.LogLikelihoods(t.Context(), pairs, 8)
-	if err == nil || !strings.Contains(err.Error(), "it did not answer request 2 (loglikelihood, 2 of them) within 2s; allow more time") || contracts.RuleOf(err) != OneAnswerEach {
+	if err == nil || !strings.Contains(err.Error(), "it did not answer request 2 (loglikelihood, 2 of them) within 2s; raise --timeout, or training.limits.answer in an experiment") || contracts.RuleOf(err) != OneAnswerEach {
 		t.Errorf("got %v", err)
 	}
 	if !contracts.Retryable(err) {

@@ -159,7 +159,7 @@ func (c *CompletionsClient) post(ctx context.Context, body []byte) ([]byte, erro
 	answer, status, err := c.exchange(r)
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Errorf("no answer within %v; allow more time, or send fewer sequences per request", timeout)
+		return nil, fmt.Errorf("no answer within %v; raise --timeout, or send fewer sequences per request (--batch)", timeout)
 	case err != nil:
 		return nil, err
 	}

@@ -183,7 +183,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	})
 	c.Timeout = 10 * time.Millisecond
 	_, err := c.Score(t.Context(), [][]int32{prompt}, 1)
-	checkSentence(t, c, err, "no answer within 10ms; allow more time, or send fewer")
+	checkSentence(t, c, err, "no answer within 10ms; raise --timeout, or send fewer sequences per request (--batch)")
 	if c.Requests() != 1 {
 		t.Errorf("asked %d times", c.Requests())
 	}
