@@ -197,7 +197,9 @@ func (r *ruler) candidates() (choices [][]tick) {
 	}
 	step := math.Pow(10, math.Floor(math.Log10((r.High-r.Low)/maxTicks)))
 	for _, factor := range []float64{1, 2, 5, 10, 20, 50, 100} {
-		choices = append(choices, r.multiples(step*factor))
+		if step*factor >= 1 || !r.axis.Whole {
+			choices = append(choices, r.multiples(step*factor))
+		}
 	}
 	return append(choices, []tick{{r.Low, decimal(r.Low, 0)}, {r.High, decimal(r.High, 0)}})
 }

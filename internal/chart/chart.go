@@ -56,6 +56,8 @@ type Axis struct {
 	// Title includes the unit.
 	Title string
 	Scale Scale
+	// Whole axes have no numbers between integers.
+	Whole bool
 	// Range is the smallest range of the axis, which grows to cover all data.
 	Range Range
 	// Level is the place of a dashed line across the figure; 0 for none.

@@ -241,6 +241,19 @@ func TestAxesAreSensible(t *testing.T) {
 	})
 }
 
+func TestWholeAxesHaveWholeNumbers(t *testing.T) {
+	t.Parallel()
+	for high := 1.0; high < 30; high++ {
+		a := &Axis{Whole: true}
+		r := ruler{a, a.around([]float64{0, high}), 0, 300}
+		for _, tick := range r.ticks(func(text string) float64 { return widthOf(text, small) + apartX }) {
+			if tick.value != math.Trunc(tick.value) {
+				t.Errorf("0 to %g has the number %s", high, tick.text)
+			}
+		}
+	}
+}
+
 func TestEqualFiguresHaveEqualBytes(t *testing.T) {
 	t.Parallel()
 	for name, f := range samples() {

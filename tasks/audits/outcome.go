@@ -200,6 +200,8 @@ type Axis struct {
 	Title       string
 	Min, Max    float64
 	Logarithmic bool
+	// Whole axes have no numbers between integers.
+	Whole bool
 }
 
 type Dot struct {

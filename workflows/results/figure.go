@@ -43,7 +43,7 @@ func chartAxis(a audits.Axis) chart.Axis {
 	if a.Logarithmic {
 		scale = chart.LogFromZero
 	}
-	return chart.Axis{Title: a.Title, Scale: scale, Range: chart.Range{Low: a.Min, High: a.Max}}
+	return chart.Axis{Title: a.Title, Scale: scale, Whole: a.Whole, Range: chart.Range{Low: a.Min, High: a.Max}}
 }
 
 // dotSeries returns a series for each group of dots that look alike.
@@ -159,7 +159,7 @@ func addCurve(figures []curveFigure, curve audits.Curve, most float64) []curveFi
 // lineFigures draws the curves of the cell.
 func (v *viewCell) lineFigures() (figures []*drawing) {
 	for _, f := range v.curveFigures() {
-		d := &drawing{Caption: f.name + ", by round", Figure: chart.Figure{Title: strings.ToLower(f.name) + " by round, " + v.Cell.Cell, X: chart.Axis{Title: "round"}}}
+		d := &drawing{Caption: f.name + ", by round", Figure: chart.Figure{Title: strings.ToLower(f.name) + " by round, " + v.Cell.Cell, X: chart.Axis{Title: "round", Whole: true}}}
 		d.Y = chart.Axis{Title: f.axisTitle(), Range: chart.Range{High: f.most}}
 		for _, curve := range f.curves {
 			s := chart.Series{Name: curve.Name, Kind: chart.Line, Style: len(d.Series)}

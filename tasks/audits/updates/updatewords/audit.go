@@ -145,7 +145,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	}
 	f := &audits.Figure{
 		Name: "Words read off updates", About: "Line: recall by round; circles: precision.", Title: "recall and precision of a device's words by round",
-		X: audits.Axis{Title: "round", Max: float64(v.Rounds[len(v.Rounds)-1].Round)}, Y: audits.Axis{Title: "share of words", Max: 1},
+		X: audits.Axis{Title: "round", Whole: true, Max: float64(v.Rounds[len(v.Rounds)-1].Round)}, Y: audits.Axis{Title: "share of words", Max: 1},
 		Lines: []audits.Line{{Name: "recall"}}, Open: "precision",
 	}
 	for _, r := range v.Rounds {
