@@ -243,3 +243,11 @@ func TestLaTeXFitsTwoColumns(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+func TestLinesDoNotBreakWithinBrackets(t *testing.T) {
+	t.Parallel()
+	const nbsp = "\u00a0"
+	if got, want := unbroken("RS rarest (p_u, p_e), 12 (3 to 40) of 90"), "RS rarest (p_u,"+nbsp+"p_e), 12 (3"+nbsp+"to"+nbsp+"40) of 90"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -121,7 +122,7 @@ func (t attackTable) part() g.Node {
 func tableNode(label string, header, abouts []string, rows [][]string) g.Node {
 	var headers []g.Node
 	for i, text := range header {
-		headers = append(headers, h.Th(g.Attr("scope", "col"), g.Iff(abouts != nil && abouts[i] != "", func() g.Node { return h.Title(abouts[i]) }), g.Text(text)))
+		headers = append(headers, h.Th(g.Attr("scope", "col"), g.Iff(abouts != nil && abouts[i] != "", func() g.Node { return h.Title(abouts[i]) }), g.Text(unbroken(text))))
 	}
 	cell := func(text string) g.Node { return h.Td(g.Text(text)) }
 	row := func(texts []string) g.Node { return h.Tr(g.Map(texts, cell)) }
@@ -129,6 +130,14 @@ func tableNode(label string, header, abouts []string, rows [][]string) g.Node {
 		h.THead(h.Tr(headers...)),
 		h.TBody(onLines(g.Map(rows, row)...)),
 	)))
+}
+
+// brackets matches a short text in brackets.
+var brackets = regexp.MustCompile(`\([^()]{1,30}\)`)
+
+// unbroken keeps the lines of a header from breaking within brackets. Other cells have one line.
+func unbroken(text string) string {
+	return brackets.ReplaceAllStringFunc(text, func(part string) string { return strings.ReplaceAll(part, " ", "\u00a0") })
 }
 
 func (p *pictureGrid) part() g.Node {
