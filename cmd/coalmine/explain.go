@@ -95,7 +95,7 @@ func explain(name string) (*explanation, error) {
 // columnNames lists the names of the columns and their headers.
 func columnNames() (names []string) {
 	for _, c := range results.Columns() {
-		names = append(names, c.Name, c.Header)
+		names = append(names, c.Name, c.Header, c.Path)
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
@@ -112,7 +112,10 @@ func (e *explanation) write(w io.Writer) error {
 		if i > 0 || e.Page != nil {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s\n\nrows: %s\n", columnTitle(c), results.UnitNames(c.Rows))
+		fmt.Fprintf(w, "%s\n\n", columnTitle(c))
+		if len(c.Rows) > 0 {
+			fmt.Fprintf(w, "rows: %s\n", results.UnitNames(c.Rows))
+		}
 		if c.Audit != "" {
 			fmt.Fprintf(w, "audit: %s\n", c.Audit)
 		}
@@ -127,6 +130,8 @@ func (e *explanation) write(w io.Writer) error {
 // columnTitle is the column's name, with its header in the table if it has one.
 func columnTitle(c *results.Column) string {
 	switch {
+	case c.Path != "":
+		return fmt.Sprintf("number %s in the JSON of results", c.Path)
 	case c.Name == "":
 		return fmt.Sprintf("column %q of the table", c.Header)
 	case c.Header != "":

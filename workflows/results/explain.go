@@ -17,6 +17,8 @@ type Column struct {
 	Name string `json:"name,omitempty"`
 	// Header is the header in the table of cells; empty without a column there.
 	Header string `json:"header,omitempty"`
+	// Path is the place in the JSON of results of a number that no table has, such as exposure.highest.
+	Path string `json:"path,omitempty"`
 	// Rows are the units of rows (--rows) whose tables have the column.
 	Rows []Rows `json:"rows,omitempty"`
 	// Audit is the audit that measures the value; empty for a column that no audit fills.
@@ -37,7 +39,7 @@ var parts = map[Rows][]any{
 }
 
 // Columns lists the columns of all tables of results, in their order. Columns with equal names and values are
-// one. The parameters of cells, named by their fields, and the metrics of external programs are missing.
+// one. Then come the numbers of outcomes that only JSON has. The parameters of cells, named by their fields, and the metrics of external programs are missing.
 func Columns() []Column {
 	columns := columnsOf(Cells, ofCell{}, cellRow{})
 	for _, place := range inColumnOrder() {
@@ -54,7 +56,8 @@ func Columns() []Column {
 	for _, rows := range Units()[2:] {
 		columns = append(columns, columnsOf(rows, parts[rows]...)...)
 	}
-	return merged(columns)
+	columns = merged(columns)
+	return append(columns, outcomeNumbers(columns)...)
 }
 
 // merged joins equal columns of several tables.
@@ -133,9 +136,12 @@ func valueName(t reflect.Type) string {
 	}
 }
 
-// Explain returns the columns with a name or a header.
+// Explain returns the columns with a name, a header or a path, which may lack the audit or begin with "audit.".
 func Explain(name string) []Column {
-	return lists.Filter(Columns(), func(c Column) bool { return name != "" && (c.Name == name || c.Header == name) })
+	path := strings.TrimPrefix(name, "audit.")
+	return lists.Filter(Columns(), func(c Column) bool {
+		return name != "" && (c.Name == name || c.Header == name || c.Path != "" && (c.Path == path || c.Path == c.Audit+"."+path && strings.Contains(path, ".")))
+	})
 }
 
 // Sentence returns the meaning of the column and the direction of better numbers.
