@@ -102,7 +102,14 @@ func TestOnlyNewFilesAreProgress(t *testing.T) {
 		}
 		return errors.Join(t.SaveProgress(ctx, &tasks.Kept{Files: []storage.Blob{file, log}}), errors.New("killed"))
 	})
-	l.start(l.worker(k))
+	refused := kind("test/refused", func(ctx context.Context, t *tasks.Task) error {
+		file, err := t.KeepFile(ctx, "half", []byte("half"), true)
+		return errors.Join(err, t.SaveProgress(ctx, &tasks.Kept{Files: []storage.Blob{file}}), tasks.Permanent(errors.New("loss is NaN")))
+	})
+	l.start(l.worker(k, refused))
+	if out := l.do(mustSpec(t, refused, 1), 1, attempts.Refused); out.Kept {
+		t.Error("a refused attempt is to go on from its files")
+	}
 	spec := mustSpec(t, k, 1)
 	for number, want := range []bool{true, false, false} {
 		if out := l.do(spec, number+1, attempts.Failed); out.Kept != want {
