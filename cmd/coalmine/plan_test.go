@@ -87,9 +87,15 @@ func TestAPlanSaysThatARangeOfPowerIsOverCells(t *testing.T) {
 	auc := func(power float64) forecast.Power {
 		return forecast.Power{Audit: "membership", Statement: "auc", Leak: forecast.Leak{Name: "AUC", Value: 0.6}, Power: power}
 	}
+	exposure := func(gate string, power float64) forecast.Power {
+		p := forecast.Power{Audit: "exposure", Leak: forecast.Leak{Name: "bits", Value: 5}, Power: power}
+		p.Gate = gate
+		return p
+	}
 	for want, list := range map[string][]forecast.Power{
 		"membership auc (AUC 0.6) 10% to 72% over the cells; ": {auc(0.72), auc(0.1)},
 		"membership auc (AUC 0.6) 10%; ":                       {auc(0.1)},
+		"exposure (bits 5) 83%, gate exposure (bits 5) 0.8%; ": {exposure("", 0.83), exposure("exposure", 0.008)},
 	} {
 		var out strings.Builder
 		(&global{stdout: &out}).writePower(list, nil)

@@ -272,10 +272,11 @@ func (g *global) writePower(list []forecast.Power, powerless []experiment.Powerl
 	least, most := map[string]float64{}, map[string]float64{}
 	for i := range list {
 		p := &list[i]
-		name := fmt.Sprintf("%s (%s %.3g)", p.Title(), p.Leak.Name, p.Leak.Value)
+		title := p.Title()
 		if p.Gate != "" {
-			name = fmt.Sprintf("%s (%s %.3g)", p.Gate, p.Leak.Name, p.Leak.Value)
+			title = "gate " + p.Gate // a gate may be named as its audit is
 		}
+		name := fmt.Sprintf("%s (%s %.3g)", title, p.Leak.Name, p.Leak.Value)
 		if _, known := least[name]; !known {
 			names = append(names, name)
 			least[name], most[name] = p.Power, p.Power
