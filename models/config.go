@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Config describes a network. A network for images has only a Kind and an Image. Any
@@ -170,12 +171,16 @@ func within(problems *[]error, name string, value, low, high int) {
 	}
 }
 
-// invalid joins the problems of a configuration; nil for none.
+// invalid joins the problems of a configuration in one line; nil for none.
 func invalid(problems []error) error {
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("model configuration: %w", err)
+	if len(problems) == 0 {
+		return nil
 	}
-	return nil
+	texts := make([]string, len(problems))
+	for i, err := range problems {
+		texts[i] = err.Error()
+	}
+	return fmt.Errorf("model configuration: %w", errors.New(strings.Join(texts, "; ")))
 }
 
 // fit checks sizes against each other.

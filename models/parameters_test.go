@@ -136,10 +136,10 @@ func TestInitialParametersStayInTheirBounds(t *testing.T) {
 func TestValidateNamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{Kind: "rnn", Vocabulary: 1, Embedding: 0, Units: 1 << 20})
-	if err == nil {
-		t.Fatal("no error")
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("error %v, want one of one line", err)
 	}
-	for _, want := range []string{`kind "rnn": expected one of cifg-lstm`, "vocabulary 1:", "embedding 0:", "units 1048576:"} {
+	for _, want := range []string{`kind "rnn": expected one of cifg-lstm, lstm, gru`, "vocabulary 1:", "embedding 0:", "units 1048576:"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not contain %q", err, want)
 		}
@@ -187,14 +187,6 @@ func TestEveryKindOfCellIsDescribed(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKindIsNeverTakenForAnother(t *testing.T) {
-	t.Parallel()
-	_, err := New(Config{Kind: "rnn", Vocabulary: 9, Embedding: 3, Units: 4})
-	if want := `kind "rnn": expected one of cifg-lstm, lstm, gru`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
-	}
-}
-
 func TestAnExternalNetworkHasTheTensorsOfItsOutline(t *testing.T) {
 	t.Parallel()
 	shapes := []Shape{{Name: "b", Shape: []int{2, 3}}, {Name: "a.scale"}, {Name: "a", Shape: []int{4}}}
@@ -234,17 +226,15 @@ func TestAnOutlineThatNoNetworkHasIsRefused(t *testing.T) {
 		`"b", the first, is frozen`:      {{Name: "b", Shape: []int{1}, Frozen: true}, {Name: "a", Shape: []int{1}}},
 		"has 9 dimensions":               {{Name: "a", Shape: []int{1, 1, 1, 1, 1, 1, 1, 1, 1}}},
 	} {
-		if _, err := OutlineOf(shapes); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", shapes, err, want)
-		}
+		_, err := OutlineOf(shapes)
+		must.Say(t, err, want)
 	}
 	for want, config := range map[string]Config{
 		"has an outline and nothing else": {Kind: External, Outline: `[{"name":"a","shape":[1]}]`, Units: 3},
 		"outline of a network":            {Kind: External, Outline: "a 1"},
 	} {
-		if _, err := NewExternal(config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", config, err, want)
-		}
+		_, err := NewExternal(config)
+		must.Say(t, err, want)
 	}
 }
 
@@ -306,11 +296,7 @@ func TestQuantizationRefusesWhatDoesNotFit(t *testing.T) {
 	m := mustNew(t, 9, 3, 4)
 	params := make([]float32, m.Parameters())
 	for _, bits := range []int{-1, 0, 1, 9} {
-		if err := Quantize(m, params, bits); err == nil || !strings.Contains(err.Error(), "want 2 to 8") {
-			t.Errorf("%d bits: error %v", bits, err)
-		}
+		must.Say(t, Quantize(m, params, bits), "want 2 to 8")
 	}
-	if err := Quantize(m, params[1:], 8); err == nil || !strings.Contains(err.Error(), "the parameter vector has") {
-		t.Errorf("a short vector: error %v", err)
-	}
+	must.Say(t, Quantize(m, params[1:], 8), "the parameter vector has")
 }

@@ -228,9 +228,7 @@ func TestReadersRefuseWhatTheyCannotRead(t *testing.T) {
 	} {
 		gradient := make([]float32, c.network.Parameters())
 		_, err := c.network.NewLearner(nil).Gradient(make([]float32, len(gradient)), [][]int32{c.example}, gradient)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s of %v: error %v, want %s", c.network.config.Kind, c.example, err, c.want)
-		}
+		must.Say(t, err, c.want)
 		if _, err := c.network.NewLabeller(make([]float32, len(gradient))).Label([][]int32{c.example}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("labels by %s of %v: error %v, want %s", c.network.config.Kind, c.example, err, c.want)
 		}
@@ -251,9 +249,7 @@ func TestConfigurationsOfReadersAreChecked(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: error %v, want %s", c, err, want)
-		}
+		must.Say(t, c.Validate(), want)
 	}
 	if _, err := New(good); err == nil {
 		t.Error("a regressor is taken for a language model")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 	"coalmine/internal/testserver"
 )
@@ -372,9 +373,8 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: error %v, want one with %q", c, err, want)
-		}
+		_, err := New(c)
+		must.Say(t, err, want)
 	}
 	m := mustConfigure(t, good)
 	if _, err := m.NewLearner(nil).Gradient(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "engine: pytorch") {

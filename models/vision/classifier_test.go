@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 )
 
@@ -146,9 +147,8 @@ func TestBadBatchesAreErrors(t *testing.T) {
 		"value 7 is 256: want 0 to 255":                     {with(9, 260)},
 		"value 0 is -1":                                     {with(2, 3)},
 	} {
-		if _, err := c.NewLearner(nil).Gradient(params, batch, gradient); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		_, err := c.NewLearner(nil).Gradient(params, batch, gradient)
+		must.Say(t, err, want)
 	}
 	if _, err := c.NewLearner(nil).Gradient(params[1:], [][]int32{good}, gradient); err == nil || !strings.Contains(err.Error(), "parameter vector") {
 		t.Errorf("short parameters: error %v", err)
@@ -167,7 +167,5 @@ func TestBadBatchesAreErrors(t *testing.T) {
 func TestImagesTooSmallForTheClassifierAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := New(models.Config{Kind: models.CNN, Image: models.Image{ImageShape: models.ImageShape{Width: 28, Height: 17, Channels: 1, Classes: 10}}})
-	if err == nil || !strings.Contains(err.Error(), "28x17") || !strings.Contains(err.Error(), "at least 18") {
-		t.Errorf("error %v, want the size and the least one", err)
-	}
+	must.Say(t, err, "28x17", "at least 18")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/models"
 )
 
@@ -334,9 +335,7 @@ func TestBadCallsOfAGANAreErrors(t *testing.T) {
 		"the parameter vector has":              make(params[1:], 2, gradient[g.Trained():]),
 		fmt.Sprintf("the parameter vector has %d elements", g.Trained()): tooFew,
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		must.Say(t, err, want)
 	}
 }
 

@@ -3,8 +3,9 @@ package vision
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func normalRows(rng *rand.Rand, n int, means, deviations []float64) [][]float32 {
@@ -89,8 +90,6 @@ func TestScoresOfTooLittleAreErrors(t *testing.T) {
 		{score(nil), "at least 1 images, not 0"},
 		{score([][]float32{{}}), "row 0 has 0 columns"},
 	} {
-		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
-			t.Errorf("error %v, want %q", c.err, c.want)
-		}
+		must.Say(t, c.err, c.want)
 	}
 }

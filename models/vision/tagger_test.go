@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 )
 
@@ -141,9 +142,8 @@ func TestATaggerRefusesBadBatches(t *testing.T) {
 		"label 0 is -1: want 0 or 1": with(1, firstWord-1),
 		"value 0 is 256":             with(6, firstWord+levels),
 	} {
-		if _, err := c.NewLearner(nil).Gradient(params, batch, gradient); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		_, err := c.NewLearner(nil).Gradient(params, batch, gradient)
+		must.Say(t, err, want)
 	}
 	if _, err := c.NewLearner(nil).Gradient(params[1:], tagged, gradient); err == nil || !strings.Contains(err.Error(), "parameter vector") {
 		t.Errorf("short parameters: error %v", err)
@@ -165,7 +165,6 @@ func TestMoreLabelsThanATaggerMayHaveAreRefused(t *testing.T) {
 	t.Parallel()
 	shape := smallImages
 	shape.Classes = models.MaxLabels + 1
-	if _, err := New(models.Config{Kind: models.CNNTagger, Image: models.Image{ImageShape: shape}}); err == nil || !strings.Contains(err.Error(), "129 labels: want 1 to 128") {
-		t.Errorf("error %v", err)
-	}
+	_, err := New(models.Config{Kind: models.CNNTagger, Image: models.Image{ImageShape: shape}})
+	must.Say(t, err, "129 labels: want 1 to 128")
 }
