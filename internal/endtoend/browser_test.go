@@ -83,18 +83,10 @@ grid:
 func TestThePageShowsAWorkerThatDies(t *testing.T) {
 	t.Parallel()
 	tools, script := browserScript(t, "worker.mjs")
-	w := newWorkspace(t)
-	w.write("experiment.yaml", longTask)
-	redis := testserver.StartRedis(t, "--appendonly", "no")
-	environment := []string{"COALMINE_REDIS_URL=" + redis.URL(), "COALMINE_STORE_URL=" + t.TempDir()}
-	begin := func(args ...string) *process {
-		c := w.coalmine(args...)
-		c.env = environment
-		return start(t, c)
-	}
+	x, _ := newTeam(t)
+	x.write("experiment.yaml", longTask)
 	serve := func(address string) (server *process, origin string) {
-		server = begin("serve", "--listen", address)
-		server.await("it serves", func() bool { return servedOn.MatchString(server.stderr.String()) })
+		server = x.start("serving ", "serve", "--listen", address)
 		return server, servedOn.FindString(server.stderr.String())
 	}
 	server, origin := serve("127.0.0.1:0")
@@ -105,8 +97,8 @@ func TestThePageShowsAWorkerThatDies(t *testing.T) {
 	}
 
 	until("SUBMIT")
-	doomed := begin("worker", "--slots", "1")
-	begin("submit", "experiment.yaml")
+	doomed := start(t, x.coalmine("worker", "--slots", "1"))
+	start(t, x.coalmine("submit", "experiment.yaml"))
 	until("KILL WORKER")
 	doomed.kill()
 	until("KILL SERVER")
@@ -114,7 +106,7 @@ func TestThePageShowsAWorkerThatDies(t *testing.T) {
 	until("START SERVER")
 	serve(strings.TrimPrefix(origin, "http://"))
 	until("START WORKER")
-	begin("worker", "--slots", "1")
+	start(t, x.coalmine("worker", "--slots", "1"))
 	until("DONE")
 	if code := finish(browser); code != 0 {
 		t.Errorf("the browser found:\n%s%s", browser.stdout.String(), browser.stderr.String())

@@ -203,39 +203,6 @@ func TestTheClusterOfComposeYieldsWhatOneProcessDoes(t *testing.T) {
 	}
 }
 
-func TestTheClusterOutlivesItsPartsAndYieldsTheSame(t *testing.T) {
-	t.Parallel()
-	want := undisturbed(t)
-	c := newCluster(t)
-	printed(t, c.command("bucket"))
-	redis, server, coordinator := c.start("redis"), c.start("s3"), c.start("coordinator")
-	doomed := c.start("worker")
-	w := newWorkspace(t)
-	id := strings.TrimSpace(printed(t, c.coalmine(w, "submit", "experiment.yaml")))
-
-	doomed.await("nodes are committed", c.progressed(20))
-	doomed.kill()
-	c.start("worker")
-	coordinator.kill()
-	coordinator = c.start("coordinator")
-	coordinator.await("nodes are committed again", c.progressed(20))
-	redis.kill()
-	must.Do(t, os.RemoveAll(c.path("data of redis")))
-	c.start("redis") // and empty
-	coordinator.await("nodes are committed again", c.progressed(20))
-	server.kill()
-	c.start("s3")
-
-	printed(t, c.coalmine(w, "watch", id))
-	got := &outcome{printed(t, c.coalmine(w, "results", id, "--format", "json")), lastingCommits(t, c.archive())}
-	want.equals(t, got)
-}
-
-// progressed reports whether n more nodes have been committed.
-func (c *cluster) progressed(n int) func() bool {
-	return progressed(filepath.Join(c.path("data of s3"), "coalmine", "store", "commits"), n)
-}
-
 // bothWorked makes sure that the digests are not those of one worker alone.
 func bothWorked(t testing.TB, archive *storage.Archive) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
 )
@@ -98,6 +99,67 @@ func (w workspace) archive() *storage.Archive {
 func (w workspace) results() string {
 	w.t.Helper()
 	return printed(w.t, w.coalmine("results", "--format", "json"))
+}
+
+// killed runs an experiment once for each of some numbers, and kills it when that number of nodes more is committed.
+func (w workspace) killed(file string, nodes ...int) {
+	w.t.Helper()
+	for _, n := range nodes {
+		p := start(w.t, w.coalmine("run", file))
+		p.await("some nodes are committed", w.progressed(n))
+		p.kill()
+		if code := p.exitCode(); code != -1 {
+			w.t.Fatalf("the run ended by itself with exit status %d before it was killed", code)
+		}
+	}
+}
+
+// team is a workspace whose commands belong to a cluster: of one Redis, and with a directory as its store.
+type team struct {
+	workspace
+	redis, directory string // the URL of Redis, and the store
+}
+
+func newTeam(t testing.TB) (team, *testserver.Redis) {
+	server := testserver.StartRedis(t, "--appendonly", "no")
+	return team{newWorkspace(t), server.URL(), t.TempDir()}, server
+}
+
+func (x team) coalmine(args ...string) command {
+	c := x.workspace.coalmine(args...)
+	c.env = []string{"COALMINE_REDIS_URL=" + x.redis, "COALMINE_STORE_URL=" + x.directory}
+	return c
+}
+
+// start starts a command and waits until it has said some words.
+func (x team) start(words string, args ...string) *process {
+	x.t.Helper()
+	p := start(x.t, x.coalmine(args...))
+	p.says(words)
+	return p
+}
+
+// says waits until a process has said some words.
+func (p *process) says(words string) {
+	p.await("it says "+words, func() bool { return strings.Contains(p.stderr.String(), words) })
+}
+
+func (x team) serve() *process { return x.start("serving ", "serve", "--listen", "127.0.0.1:0") }
+
+func (x team) submit() (run string) {
+	return strings.TrimSpace(printed(x.t, x.coalmine("submit", "experiment.yaml")))
+}
+
+// ends waits for a run and compares its outcome with that of a run in peace.
+func (x team) ends(run string) {
+	x.t.Helper()
+	printed(x.t, x.coalmine("watch", run))
+	store := must.Get(dir.Open(x.directory))(x.t)
+	undisturbed(x.t).equals(x.t, &outcome{printed(x.t, x.coalmine("results", run, "--format", "json")), lastingCommits(x.t, storage.NewArchive(store))})
+}
+
+func (x team) progressed(n int) func() bool {
+	return progressed(filepath.Join(x.directory, "commits"), n)
 }
 
 // progressed reports whether n more nodes of the home have been committed.

@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -43,15 +42,7 @@ func TestARecordedRunThatIsKilledKeepsTheSameUpdatesAndNoCheckpointMore(t *testi
 	peaceful := recordedWorkspace(t)
 	printed(t, peaceful.coalmine("run", "recorded.yaml"))
 	w := recordedWorkspace(t)
-	random := rand.New(rand.NewPCG(1, 3))
-	for range 3 {
-		p := start(t, w.coalmine("run", "recorded.yaml"))
-		p.await("some nodes are committed", w.progressed(30+random.IntN(60)))
-		p.kill()
-		if code := p.exitCode(); code != -1 {
-			t.Fatalf("the run ended by itself with exit status %d before it was killed", code)
-		}
-	}
+	w.killed("recorded.yaml", 31, 84, 57)
 	printed(t, w.coalmine("run", "recorded.yaml"))
 	peaceful.outcome().equals(t, w.outcome())
 	want, got := peaceful.gathered(), w.gathered()

@@ -2,7 +2,6 @@ package endtoend_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -18,18 +17,8 @@ import (
 func TestARunThatIsKilledGoesOnToTheSameDigests(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
-	const kills = 4
 	w := newWorkspace(t)
-	random := rand.New(rand.NewPCG(7, 7))
-	for i := range kills {
-		// The experiment has more than 500 nodes: kills at up to 60 nodes leave it unfinished.
-		p := start(t, w.coalmine("run", "experiment.yaml"))
-		p.await("some nodes are committed", w.progressed(random.IntN(60)))
-		p.kill()
-		if code := p.exitCode(); code != -1 {
-			t.Fatalf("run %d ended by itself with exit status %d before it was killed", i, code)
-		}
-	}
+	w.killed("experiment.yaml", 0, 37, 8, 59) // of more than 500 nodes
 	last := run(t, w.coalmine("run", "experiment.yaml"))
 	if last.code != 0 || !strings.Contains(last.stderr, "continuing run") {
 		t.Fatalf("after the kills: exit status %d\n%s", last.code, last.stderr)

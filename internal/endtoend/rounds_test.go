@@ -50,14 +50,7 @@ func TestEveryRoundIsToldInEveryFormatAfterKills(t *testing.T) {
 		w.write("rounds.yaml", roundsFile)
 	}
 	printed(t, whole.coalmine("run", "rounds.yaml"))
-	for _, nodes := range []int{40, 300, 250} {
-		p := start(t, killed.coalmine("run", "rounds.yaml"))
-		p.await("some nodes are committed", killed.progressed(nodes))
-		p.kill()
-		if code := p.exitCode(); code != -1 {
-			t.Fatalf("the run ended by itself with exit status %d before it was killed", code)
-		}
-	}
+	killed.killed("rounds.yaml", 40, 300, 250)
 	printed(t, killed.coalmine("run", "rounds.yaml"))
 	if got, want := killed.results(), whole.results(); got != want {
 		t.Errorf("after kills the results are\n%s\nwant\n%s", got, want)

@@ -33,6 +33,9 @@ training: {rounds: 4, cohort: 4, chunks: 2, privacy: {clip: 1, noise_multiplier:
 audit: {random_sampling: {references: 500}}
 `
 
+// collectorKey is what the collector of traces asks for.
+const collectorKey = "key-of-the-collector"
+
 // secureCluster is one in which everything speaks TLS and asks for a secret: Redis
 // for a password and a client certificate, the store for keys, the coordinator
 // and the worker for tokens.
@@ -58,7 +61,7 @@ func startSecureCluster(t testing.TB) *secureCluster {
 	c.files = secrets.CertificateFiles{CA: c.authority.File, Certificate: client.Certificate, Key: client.Key}
 	c.redis = testserver.StartSecureRedis(t, c.authority, server, "--requirepass", c.secret("password-of-redis"))
 	c.s3 = testserver.StartSecureS3(t, c.authority, server)
-	c.secrets = append(c.secrets, c.s3.SecretKey)
+	c.secrets = append(c.secrets, c.s3.SecretKey, collectorKey)
 	c.workspace.write("secret.yaml", secretExperiment)
 	c.workspace.write("token", c.secret("token-of-operators"))
 	c.workspace.write("read-token", c.secret("token-of-readers"))
@@ -105,7 +108,7 @@ func (c *secureCluster) command(env []string, args ...string) command {
 	out := c.workspace.coalmine(append(args, "--log-level", "debug")...)
 	out.env = append([]string{
 		"COALMINE_STORE_URL=" + c.s3.URL("store"), "COALMINE_SECRET_KEY_FILE=key",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.collector.URL,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.collector.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-key=" + collectorKey,
 	}, env...)
 	return out
 }

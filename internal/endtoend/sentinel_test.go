@@ -14,8 +14,6 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
-	"coalmine/storage"
-	"coalmine/storage/dir"
 )
 
 // replicated is a Redis with a replica, which three Sentinels watch: all of them
@@ -110,31 +108,21 @@ func TestARunOutlivesTheMasterOfItsRedis(t *testing.T) {
 
 // replaceMaster ends the master in the middle of a run.
 func replaceMaster(t *testing.T, end func(*testserver.Redis)) {
-	want := undisturbed(t)
-	w := newWorkspace(t)
-	r := startReplicated(t, w)
-	store := t.TempDir()
-	part := func(args ...string) command {
-		c := w.coalmine(args...)
-		c.env = []string{"COALMINE_REDIS_URL=" + r.url, "COALMINE_STORE_URL=" + store}
-		return c
-	}
-	coordinator := start(t, part("serve", "--listen", "127.0.0.1:0"))
-	worker := start(t, part("worker", "--slots", "1"))
+	x := team{newWorkspace(t), "", t.TempDir()}
+	r := startReplicated(t, x.workspace)
+	x.redis = r.url
+	coordinator := start(t, x.coalmine("serve", "--listen", "127.0.0.1:0"))
+	worker := start(t, x.coalmine("worker", "--slots", "1"))
 	coordinator.await("the Sentinels have found each other and the replica", r.agreed)
-	progress := func(n int) func() bool { return progressed(store+"/commits", n) }
-	id := strings.TrimSpace(printed(t, part("submit", "experiment.yaml")))
+	id := x.submit()
 
-	worker.await("nodes are committed", progress(20))
+	worker.await("nodes are committed", x.progressed(20))
 	ended := time.Now()
 	end(r.master)
 	worker.await("the Sentinels have made the replica master", r.failedOver)
 	chosen := time.Since(ended)
-	worker.await("a node is committed again", progress(1))
+	worker.await("a node is committed again", x.progressed(1))
 	t.Logf("from the end of the master to a new one %.1f s, to the next commit %.1f s", chosen.Seconds(), time.Since(ended).Seconds())
 
-	printed(t, part("watch", id))
-	opened := must.Get(dir.Open(store))(t)
-	got := &outcome{printed(t, part("results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
-	want.equals(t, got)
+	x.ends(id)
 }
