@@ -83,9 +83,7 @@ func TestOpenRefusesPlacesThatCannotKeepTheContract(t *testing.T) {
 		if !errors.Is(err, storage.ErrUnsuitable) {
 			t.Errorf("%s: got %v, want an error that wraps %q", place, err, storage.ErrUnsuitable)
 		}
-		if err == nil || !strings.Contains(err.Error(), place) {
-			t.Errorf("%s is not named in %v", place, err)
-		}
+		must.Say(t, err, place)
 		if place == "/proc/coalmine" && !strings.Contains(err.Error(), "proc at /proc") {
 			t.Errorf("the file system is not named in %v", err)
 		}

@@ -78,9 +78,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 	}
 
 	_, err := s3.OpenConfig(t.Context(), s3.Config{Bucket: "coalmine", Endpoint: "http://" + good.Addr(), PathStyle: true, AccessKey: "key-of-test", SecretKey: "secret-of-test"})
-	if err == nil || !strings.Contains(err.Error(), "begin the endpoint with https://") {
-		t.Errorf("no TLS here: %v", err)
-	}
+	must.Say(t, err, "begin the endpoint with https://")
 
 	config := s3.Config{Bucket: "bucket", Endpoint: asking.URL, PathStyle: true, AccessKey: "key-of-fake", SecretKey: "secret-of-fake",
 		TLS: secrets.CertificateFiles{CA: ca.File, Certificate: me.Certificate, Key: me.Key}}
