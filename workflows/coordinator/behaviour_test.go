@@ -158,31 +158,13 @@ func TestASuccessorDeletesWhatWasReadBefore(t *testing.T) {
 				})
 				w.lead()
 			}
-			w.untilPhase(runs.Done, id)
-			w.settle()
-			w.checkTruth("x")
+			w.completes(id, "x")
 			w.checkLeftovers(0, "x")
 			if ran := w.ran[plantest.Join.Name]; ran > 260+3 {
 				w.fail("%d steps ran, want 260 and at most one more for each restart", ran)
 			}
 		})
 	}
-}
-
-func TestMoreRoundsExtendAChain(t *testing.T) {
-	t.Parallel()
-	short := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 120, Keep: []int{60}, Big: true})
-	long := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 260, Keep: []int{60}, Big: true})
-	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"short": short, "long": long})
-	w.untilPhase(runs.Done, w.submit("short", 0))
-	before := w.ran[plantest.Join.Name]
-	w.untilPhase(runs.Done, w.submit("long", 0))
-	w.settle()
-	if ran := w.ran[plantest.Join.Name] - before; ran != 140 {
-		w.fail("%d steps ran, want the 140 new ones", ran)
-	}
-	w.checkTruth("short", "long")
-	w.checkLeftovers(0, "short", "long")
 }
 
 // Invariant 6: older checkpoints are replayed from the nearest that is kept.
@@ -233,8 +215,7 @@ func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 
 func TestASecondRunFindsEverythingCached(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 20, Keep: []int{5, 10}, Big: true})
-	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 1, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 20, Keep: []int{5, 10}, Big: true})
 	first := w.submit("a", 0)
 	w.untilPhase(runs.Done, first)
 	w.settle()
@@ -270,8 +251,7 @@ func TestRunsShareWhatTheyHaveInCommon(t *testing.T) {
 
 func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 60, Big: true})
-	w := newWorld(t, 2, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 2, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 60, Big: true})
 	id := w.submit("a", 0)
 	w.until(func() bool { return w.ran[plantest.Join.Name] >= 10 })
 	w.steer(id, runs.Entry{Kind: runs.PauseEntry})
@@ -286,9 +266,7 @@ func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
 		w.fail("%d parts ran while the run was paused", w.ran[plantest.Part.Name]-before)
 	}
 	w.steer(id, runs.Entry{Kind: runs.ResumeEntry})
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	w.checkTruth("a")
+	w.completes(id, "a")
 }
 
 func TestCancellingLeavesWhatAnotherRunWants(t *testing.T) {
@@ -299,9 +277,7 @@ func TestCancellingLeavesWhatAnotherRunWants(t *testing.T) {
 	first, second := w.submit("a", 0), w.submit("b", 0)
 	w.until(func() bool { return w.ran[plantest.Join.Name] >= 5 })
 	w.steer(first, runs.Entry{Kind: runs.CancelEntry})
-	w.untilPhase(runs.Done, second)
-	w.settle()
-	w.checkTruth("b")
+	w.completes(second, "b")
 	if got := w.phase(first); got != runs.Cancelled {
 		w.fail("the cancelled run is %s", got)
 	}
@@ -360,63 +336,47 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 	}
 }
 
-func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
+func TestATaskWaitsForAWorkerThatMayRunIt(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3})
-	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
-	w.kinds = []string{"test/standing@1"}
-	id := w.submit("a", 0)
-	w.untilPhase(runs.Running, id)
-	w.until(func() bool {
-		reasons := strings.Join(w.term.status(w.run(id)).Reasons, "\n")
-		return strings.Contains(reasons, "no live worker supports test/part@1: worker w1 (coalmine of an unknown version) cannot help: it does not support test/part@1") && !w.term.graph.AnyInFlight()
-	})
-	w.kinds = plantest.Kinds.Advertised()
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	w.checkTruth("a")
-}
-
-func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
-	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3, SecretKey: "5ec4e7"})
-	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
-	id := w.submit("a", 0)
-	w.untilPhase(runs.Running, id)
-	w.until(func() bool {
-		reasons := w.term.status(w.run(id)).Reasons
-		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "has the secret key 5ec4e7") }) && !w.term.graph.AnyInFlight()
-	})
-	if w.ran[plantest.Part.Name] > 0 {
-		t.Errorf("%d tasks ran without the key", w.ran[plantest.Part.Name])
+	for name, c := range map[string]struct {
+		options    plantest.ChainOptions
+		take, give func(*world) // the ability of the workers
+		reason     string
+	}{
+		"kind": {
+			plantest.ChainOptions{}, func(w *world) { w.kinds = []string{"test/standing@1"} }, func(w *world) { w.kinds = plantest.Kinds.Advertised() },
+			"no live worker supports test/part@1: worker w1 (coalmine of an unknown version) cannot help: it does not support test/part@1",
+		},
+		"secret key": {
+			plantest.ChainOptions{SecretKey: "5ec4e7"}, func(*world) {}, func(w *world) { w.keys = []string{"5ec4e7"} }, "has the secret key 5ec4e7",
+		},
+		"commands": {
+			plantest.ChainOptions{Class: tasks.Commands}, func(*world) {}, func(w *world) { w.classes = append(w.classes, string(tasks.Commands)) },
+			"no live worker runs commands of experiments: start one with --allow-commands",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.options.Salt, c.options.Width, c.options.Steps = "x", 2, 3
+			w := oneChain(t, 12, c.options)
+			c.take(w)
+			began := w.clock
+			id := w.submit("a", 0)
+			w.untilPhase(runs.Running, id)
+			w.until(func() bool {
+				said := strings.Contains(strings.Join(w.term.status(w.run(id)).Reasons, "\n"), c.reason)
+				if said && name == "commands" && w.clock.Sub(began) <= policy.HeartbeatPatience {
+					w.fail("said %v after the beginning, when workers may not have been heard", w.clock.Sub(began))
+				}
+				return said && !w.term.graph.AnyInFlight()
+			})
+			if w.ran[plantest.Part.Name] > 0 {
+				w.fail("%d tasks ran on workers that may not run them", w.ran[plantest.Part.Name])
+			}
+			c.give(w)
+			w.completes(id, "a")
+		})
 	}
-	w.keys = []string{"5ec4e7"}
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	w.checkTruth("a")
-}
-
-func TestCommandsWaitForAWorkerThatMayRunThem(t *testing.T) {
-	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3, Class: tasks.Commands})
-	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
-	began := w.clock
-	id := w.submit("a", 0)
-	w.untilPhase(runs.Running, id)
-	w.until(func() bool {
-		said := slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker runs commands of experiments: start one with --allow-commands")
-		if said && w.clock.Sub(began) <= policy.HeartbeatPatience {
-			w.fail("said %v after the beginning, when workers may not have been heard", w.clock.Sub(began))
-		}
-		return said && !w.term.graph.AnyInFlight()
-	})
-	if w.ran[plantest.Part.Name] > 0 {
-		t.Errorf("%d tasks ran where no commands are allowed", w.ran[plantest.Part.Name])
-	}
-	w.classes = append(w.classes, string(tasks.Commands))
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	w.checkTruth("a")
 }
 
 // command is a plan of one command on workers of a class, with terms.
@@ -497,8 +457,7 @@ func TestNoCommandRunsTwiceForBeingSlow(t *testing.T) {
 
 func TestAStragglerGetsASecondAttempt(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
-	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 13, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
 	var stuck *execution
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Kind == plantest.Part.Name && a.Step == 4 && a.Part == 2 && a.Number == 1 {
@@ -537,8 +496,7 @@ func TestStorageMayFailTheCoordinatorAtAnyTime(t *testing.T) {
 
 func TestADeposedLeaderDeletesNothing(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40, Big: true})
-	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 14, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40, Big: true})
 	w.submit("a", 0)
 	for w.ran[plantest.Join.Name] < 5 {
 		w.step()
@@ -576,8 +534,7 @@ func TestARunWithoutAPlanIsRejected(t *testing.T) {
 
 func TestARunWhosePlanningPanicsIsRejected(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
-	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 15, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
 	compile := w.term.Compile
 	w.term.Compile = func(ctx context.Context, r *runs.Run) (plan.Parts, error) {
 		switch r.Spec.Name {
@@ -601,8 +558,7 @@ func TestARunWhosePlanningPanicsIsRejected(t *testing.T) {
 
 func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40})
-	w := newWorld(t, 16, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 16, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40})
 	id := w.submit("a", 0)
 	w.until(func() bool { return w.ran[plantest.Join.Name] > 3 })
 	must.Do(t, w.archive.DeleteRun(context.Background(), id))
@@ -616,8 +572,7 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 // the deletions go on, and a run that has waited for them ends.
 func TestDeletionsGoOnWhenTheRunIsGoneWhoseClaimsWereUnknown(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
-	w := newWorld(t, 17, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 17, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	compile := w.term.Compile
 	w.term.Compile = func(ctx context.Context, r *runs.Run) (plan.Parts, error) {
 		if r.Spec.Name == "unplanned" {

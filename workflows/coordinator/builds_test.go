@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"coalmine/tasks/attempts"
-	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
@@ -39,7 +38,7 @@ func TestWorkersOfAnotherBuildHandTasksBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 31, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})})
+			w := oneChain(t, 31, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})
 			stranger := w.workers[0]
 			stranger.reads, stranger.reports, stranger.build = of.reads, of.reports, of.build
 			id := w.submit("a", 0)
@@ -51,9 +50,7 @@ func TestWorkersOfAnotherBuildHandTasksBack(t *testing.T) {
 				w.fail("the run is %s, its worker %+v", s.Health, s.Workers[0])
 			}
 			w.hire(2)
-			w.untilPhase(runs.Done, id)
-			w.settle()
-			w.checkTruth("a")
+			w.completes(id, "a")
 			if troubles := w.run(id).State.Troubles; len(troubles) > 0 {
 				w.fail("tasks have been charged: %+v", troubles)
 			}
@@ -64,7 +61,7 @@ func TestWorkersOfAnotherBuildHandTasksBack(t *testing.T) {
 // A worker that knows other versions of kinds helps with those that it knows; status names the others.
 func TestAWorkerOfOtherKindsHelpsAsFarAsItCan(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 32, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})})
+	w := oneChain(t, 32, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})
 	old := w.workers[0]
 	old.build, old.kinds = "0.9", []string{"test/part@7"}
 	for _, kind := range plantest.Kinds.Advertised() {
@@ -105,7 +102,7 @@ func TestReportsThatCannotBeReadFailNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 33, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})})
+			w := oneChain(t, 33, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})
 			strange := w.workers[0]
 			strange.reports = write
 			handed := 0

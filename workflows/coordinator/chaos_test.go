@@ -143,26 +143,6 @@ func (w *world) leftoversOf(c *plan.Chain) []string {
 	return left
 }
 
-func TestAPlanEndsWithTheBytesOfAPlainEvaluation(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(*worlds / 2) {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
-			p := plantest.Random(t, rand.New(rand.NewPCG(seed, 2)))
-			w := newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": p})
-			w.untilPhase(runs.Done, w.submit("a", 0))
-			w.settle()
-			w.checkTruth("a")
-			w.checkLeftovers(0, "a")
-			for name, n := range w.store.rounds {
-				if n > 1 {
-					w.fail("%s was committed %d times", name, n)
-				}
-			}
-		})
-	}
-}
-
 func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*worlds) {

@@ -71,7 +71,7 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 			again, c := "", ""
 			// The collector reads several runs at the same time, so its requests pass the faults of the world's store by.
 			var mu sync.Mutex
-			restless := storagetest.WithFaults(w.store.Memory, &storagetest.Fault{Call: func() {
+			restless := storagetest.WithFaults(w.memory, &storagetest.Fault{Call: func() {
 				mu.Lock()
 				defer mu.Unlock()
 				for range w.rand.IntN(40) {
@@ -149,21 +149,21 @@ func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
 	}
 	w.settle()
 	w.checkTruth("short", "long")
+	w.checkLeftovers(0, "short", "long")
 }
 
 // A pinned run keeps every checkpoint of its rolling window; without the pin the
 // window rolls on, and collection takes the checkpoints behind it.
 func TestAPinKeepsCheckpointsFromRetentionAndTheRunFromRemoval(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "pin", Width: 1, Steps: 60, Every: 10, KeepLast: 1, Big: true})
-	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 7, plantest.ChainOptions{Salt: "pin", Width: 1, Steps: 60, Every: 10, KeepLast: 1, Big: true})
 	id := w.submit("a", 0)
 	w.steer(id, runs.Entry{Kind: runs.PinEntry, Pinned: true, Cells: []string{"c01"}})
 	w.untilPhase(runs.Done, id)
 	w.settle()
 	w.lead() // pins stand in storage
 	w.collect()
-	if got := checkpointsOf(w, p); !slices.Equal(got, []int{10, 20, 30, 40, 50, 60}) {
+	if got := w.checkpoints(); !slices.Equal(got, []int{10, 20, 30, 40, 50, 60}) {
 		t.Errorf("checkpoints %v are kept of a pinned cell, want every tenth", got)
 	}
 	remove := runs.Entry{Kind: runs.RemoveEntry}
@@ -173,15 +173,15 @@ func TestAPinKeepsCheckpointsFromRetentionAndTheRunFromRemoval(t *testing.T) {
 	w.steer(id, runs.Entry{Kind: runs.PinEntry})
 	w.until(func() bool { return w.term.claimsKnown() && w.term.records.byID[id] != nil })
 	w.collect()
-	if got := checkpointsOf(w, p); !slices.Equal(got, []int{60}) {
+	if got := w.checkpoints(); !slices.Equal(got, []int{60}) {
 		t.Errorf("checkpoints %v are kept without the pin, want the last", got)
 	}
 }
 
-// checkpointsOf are the steps of a plan's only chain whose blobs are stored.
-func checkpointsOf(w *world, p *plan.Plan) []int {
+// checkpoints are the steps of the only chain of plan "a" whose blobs are stored.
+func (w *world) checkpoints() []int {
 	var steps []int
-	for _, c := range p.Chains {
+	for _, c := range w.plans["a"].Chains {
 		for r := 1; r <= c.Steps; r++ {
 			if f, err := plan.LookUp(context.Background(), w.archive, c.Key(r)); err == nil && f.Available() {
 				steps = append(steps, r)

@@ -10,15 +10,13 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
 func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
-	w := newWorld(t, 10, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 10, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
 	damaged := make(map[storage.Key]bool)
 	damage := func(key storage.Key) {
 		if damaged[key] {
@@ -49,17 +47,14 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 		}
 		return nil
 	}
-	w.untilPhase(runs.Done, w.submit("a", 0))
-	w.settle()
-	w.checkTruth("a")
+	w.completes(w.submit("a", 0), "a")
 }
 
 // The parts of a step read the model of the step before, but only its join reads the rows of metrics. So
 // the parts' success is no sign that the join can read its input.
 func TestADamagedBlobThatOnlyTheJoinReadsIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "rows", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
-	w := newWorld(t, 11, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 11, plantest.ChainOptions{Salt: "rows", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
 	var joins int
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Kind != plantest.Join.Name || a.Step != 6 {

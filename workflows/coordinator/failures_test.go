@@ -65,9 +65,7 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	clear(w.ran)
 	w.steer(id, runs.Entry{Kind: runs.RetryEntry})
 	w.until(func() bool { return w.run(id).State.Phase == runs.Running })
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	w.checkTruth("a")
+	w.completes(id, "a")
 	if w.ran[plantest.Part.Name] > 2*3+1 {
 		w.fail("%d parts ran after the retry, want those of steps 3 to 5", w.ran[plantest.Part.Name])
 	}
@@ -76,8 +74,7 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 // The history names the failed attempt, even if a second one has begun since.
 func TestAStragglersFailureIsNotTakenForItsSecondAttempts(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
-	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 13, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
 	stuck := make(map[int]*execution) // by the attempt's number
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Kind != plantest.Part.Name || a.Step != 4 || a.Part != 2 || a.Number > 2 {
@@ -131,8 +128,7 @@ func TestSecondAttemptsDoNotEndAStraggler(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
-			w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
+			w := oneChain(t, 13, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
 			w.resident = c.memory
 			for _, x := range w.workers {
 				x.slots = 1 // the worker of a second attempt has no other

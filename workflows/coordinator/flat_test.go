@@ -3,8 +3,6 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"iter"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -70,17 +68,20 @@ type machine struct {
 	*term
 	t        *testing.T
 	clock    time.Time
-	requests *tallyStore
+	requests atomic.Int64 // deletions are made at the same time
 	worker   *instantWorker
 	jobs     []job
 }
 
 func newMachine(t *testing.T, p *plan.Plan) *machine {
 	memory := storagetest.NewMemory()
-	m := &machine{t: t, clock: time.Unix(1_700_000_000, 0), requests: &tallyStore{Store: memory}}
+	m := &machine{t: t, clock: time.Unix(1_700_000_000, 0)}
+	store := storagetest.WithFaults(memory,
+		&storagetest.Fault{Op: storagetest.List, Call: func() { m.requests.Add(1000) }}, // nothing on the path of a round may list
+		&storagetest.Fault{Call: func() { m.requests.Add(1) }})
 	m.worker = &instantWorker{archive: storage.NewArchive(memory)}
 	cfg := Config{
-		Archive: storage.NewArchive(m.requests), Queue: m.worker, Registry: plantest.Kinds, MaxTries: 1,
+		Archive: storage.NewArchive(store), Queue: m.worker, Registry: plantest.Kinds, MaxTries: 1,
 		Log:     slog.New(slog.DiscardHandler),
 		Compile: func(context.Context, *runs.Run) (plan.Parts, error) { return plan.SinglePart(p), nil },
 	}
@@ -115,12 +116,12 @@ func (m *machine) runTo(round int) effort {
 		}
 	}
 	objects := 0
-	for range m.requests.Store.List(m.t.Context(), "") {
+	for range m.worker.archive.Store().List(m.t.Context(), "") {
 		objects++
 	}
 	held := counter{seen: make(map[uintptr]bool)}
 	held.add(reflect.ValueOf(m.term))
-	return effort{int(m.requests.n.Load()), m.worker.calls, m.worker.messages, objects, held.n}
+	return effort{int(m.requests.Load()), m.worker.calls, m.worker.messages, objects, held.n}
 }
 
 func (m *machine) at() int {
@@ -128,47 +129,6 @@ func (m *machine) at() int {
 		return ch.At
 	}
 	return 0
-}
-
-// tallyStore counts requests; a deletion is one for each object.
-type tallyStore struct {
-	storage.Store
-	n atomic.Int64 // deletions are made at the same time
-}
-
-func (s *tallyStore) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
-	s.n.Add(1)
-	return s.Store.Put(ctx, name, body, d)
-}
-
-func (s *tallyStore) Create(ctx context.Context, name string, data []byte) error {
-	s.n.Add(1)
-	return s.Store.Create(ctx, name, data)
-}
-
-func (s *tallyStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	s.n.Add(1)
-	return s.Store.Get(ctx, name, offset, length)
-}
-
-func (s *tallyStore) Head(ctx context.Context, name string) (storage.Info, error) {
-	s.n.Add(1)
-	return s.Store.Head(ctx, name)
-}
-
-func (s *tallyStore) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
-	s.n.Add(1000) // nothing on the path of a round may list
-	return s.Store.List(ctx, prefix)
-}
-
-func (s *tallyStore) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
-	s.n.Add(1)
-	return s.Store.Children(ctx, dir)
-}
-
-func (s *tallyStore) Delete(ctx context.Context, names ...string) error {
-	s.n.Add(int64(len(names)))
-	return s.Store.Delete(ctx, names...)
 }
 
 // instantWorker is a queue with a worker that has finished its attempts by the

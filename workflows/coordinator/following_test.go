@@ -17,8 +17,7 @@ import (
 
 func TestWhatWasSubmittedIsHeldUntilItsPlanIsMadeAndReadForEachPlanAfter(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
-	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 5, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	w.faults = 100
 	var planned []string
 	compile := w.term.Compile
@@ -44,8 +43,7 @@ func TestWhatWasSubmittedIsHeldUntilItsPlanIsMadeAndReadForEachPlanAfter(t *test
 
 func TestARunWhoseSpecIsDamagedOnceItIsResumedIsRejected(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
-	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 6, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)
 	w.steer(id, runs.Entry{Kind: runs.CancelEntry})

@@ -73,8 +73,7 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 // two parts, whose join waits for them.
 func TestTheStockTellsWhereTasksStand(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
-	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 12, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
 	id := w.submit("a", 0)
 	var seen []string
 	states := map[string]bool{}

@@ -35,11 +35,10 @@ func (w *world) planNumbers(id string) []int {
 
 func TestAPlanIsRecordedBeforeItIsWorkedOn(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
-	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)
 	w.until(func() bool { r := w.term.records.byID[id]; return r != nil && r.Live() })
-	if got := w.recordedReports(id); !slices.Equal(got, []storage.Key{p.Cells[0].Report.Key}) {
+	if got := w.recordedReports(id); !slices.Equal(got, []storage.Key{w.plans["a"].Cells[0].Report.Key}) {
 		t.Errorf("recorded are the reports %v", got)
 	}
 	w.lead()
@@ -54,8 +53,7 @@ func TestAPlanIsRecordedBeforeItIsWorkedOn(t *testing.T) {
 // A finished run is not planned again: its claims are those that were recorded.
 func TestWhatAFinishedRunKeepsIsReadFromItsRecord(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5, Keep: []int{2, 5}})
-	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5, Keep: []int{2, 5}})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Done, id)
 	w.lead()
@@ -63,7 +61,7 @@ func TestWhatAFinishedRunKeepsIsReadFromItsRecord(t *testing.T) {
 		return nil, errors.New("a finished run was planned again")
 	}
 	w.until(func() bool { return w.knowsClaims(id) })
-	if kept := w.term.ledger.On(p.Cells[0].Chain.Recipe).StepsKept(5); !slices.Equal(kept, []int{2, 5}) {
+	if kept := w.term.ledger.On(w.plans["a"].Cells[0].Chain.Recipe).StepsKept(5); !slices.Equal(kept, []int{2, 5}) {
 		t.Errorf("it keeps the steps %v, want 2 and 5", kept)
 	}
 }
@@ -71,8 +69,7 @@ func TestWhatAFinishedRunKeepsIsReadFromItsRecord(t *testing.T) {
 // The plan of a run that finished before plans were recorded is recorded by the next leader.
 func TestThePlanOfARunThatFinishedWithoutARecordIsRecordedLater(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
-	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Done, id)
 	var names []string
@@ -89,7 +86,7 @@ func TestThePlanOfARunThatFinishedWithoutARecordIsRecordedLater(t *testing.T) {
 	}
 	w.lead()
 	w.until(func() bool { return len(w.planNumbers(id)) == 1 })
-	if got := w.recordedReports(id); !slices.Equal(got, []storage.Key{p.Cells[0].Report.Key}) {
+	if got := w.recordedReports(id); !slices.Equal(got, []storage.Key{w.plans["a"].Cells[0].Report.Key}) {
 		t.Errorf("recorded are the reports %v", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -60,8 +59,7 @@ type world struct {
 	resident queue.Memory        // the workers' kinds
 	classes  []string            // that workers take
 	slow     func(*execution) float64
-	// seconds is how long an attempt says that it took.
-	seconds func(attempts.Attempt) float64
+	seconds  func(attempts.Attempt) float64
 
 	pending []queue.Message
 	// silence is until when no worker shows a heartbeat after a flush.
@@ -109,50 +107,19 @@ type execution struct {
 
 // watchedStore remembers every commit that was ever made.
 type watchedStore struct {
-	*storagetest.Memory
+	*storagetest.FaultyStore
 	mu      sync.Mutex
-	fail    func() error // nil when storage works
-	before  func()       // the actions of others just before an object is created
+	before  func() // the actions of others just before an object is created
 	commits map[string]plantest.Outputs
 	rounds  map[string]int
 	wrong   []string
-}
-
-func (s *watchedStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	if err := s.fault(); err != nil {
-		return nil, err
-	}
-	return s.Memory.Get(ctx, name, offset, length)
-}
-
-func (s *watchedStore) Head(ctx context.Context, name string) (storage.Info, error) {
-	if err := s.fault(); err != nil {
-		return storage.Info{}, err
-	}
-	return s.Memory.Head(ctx, name)
-}
-
-func (s *watchedStore) Delete(ctx context.Context, names ...string) error {
-	if err := s.fault(); err != nil {
-		return err
-	}
-	return s.Memory.Delete(ctx, names...)
-}
-
-func (s *watchedStore) fault() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fail == nil {
-		return nil
-	}
-	return s.fail()
 }
 
 func (s *watchedStore) Create(ctx context.Context, name string, data []byte) error {
 	if s.before != nil {
 		s.before()
 	}
-	err := s.Memory.Create(ctx, name, data)
+	err := s.FaultyStore.Create(ctx, name, data)
 	if err == nil && strings.HasPrefix(name, "commits/") {
 		var sealed struct{ Record storage.Commit }
 		if err := json.Unmarshal(data, &sealed); err != nil {
@@ -182,7 +149,7 @@ func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *
 		}
 	}
 	w.memory = storagetest.NewMemory()
-	w.store = &watchedStore{Memory: w.memory, commits: make(map[string]plantest.Outputs), rounds: make(map[string]int)}
+	w.store = &watchedStore{FaultyStore: storagetest.WithFaults(w.memory), commits: make(map[string]plantest.Outputs), rounds: make(map[string]int)}
 	w.archive = storage.NewArchive(w.store)
 	w.service = runs.NewService(w.archive, w.now)
 	w.hire(2)
@@ -196,6 +163,11 @@ func oneTask(t testing.TB, seed uint64, salt string) (*world, plan.Ref) {
 	task := b.Node(plantest.Standing, plantest.Params{Salt: salt})
 	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, task), task)
 	return newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": b.Done(t)}), task
+}
+
+// oneChain returns a world whose plan "a" is one training.
+func oneChain(t testing.TB, seed uint64, o plantest.ChainOptions) *world {
+	return newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, o)})
 }
 
 func (w *world) now() time.Time { return w.clock }
@@ -324,6 +296,14 @@ func (w *world) settle() {
 		return busy == 0
 	})
 	w.chaos = quiet
+}
+
+// completes waits until a run is done and nothing is under way, and checks the outputs of plans.
+func (w *world) completes(id string, names ...string) {
+	w.t.Helper()
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth(names...)
 }
 
 func (w *world) describe() string {
@@ -489,10 +469,12 @@ func take[T any](r *rand.Rand, from *[]T) T {
 func (w *world) runJob() {
 	j := take(w.rand, &w.jobs)
 	if w.chance(w.faults) {
-		w.store.fail = func() error { return errors.New("503 slow down") }
+		for _, op := range []storagetest.Op{storagetest.Get, storagetest.Head, storagetest.Delete} {
+			w.store.Add(&storagetest.Fault{Op: op, Err: errors.New("503 slow down")})
+		}
 	}
 	w.applying = append(w.applying, j(context.Background()))
-	w.store.fail = nil
+	w.store.Clear()
 }
 
 func (w *world) apply() { take(w.rand, &w.applying)() }
@@ -511,7 +493,6 @@ func (w *world) report() {
 	w.term.report(r)
 }
 
-// take has a worker take a pending message.
 func (w *world) take(x *simWorker) {
 	m := take(w.rand, &w.pending)
 	if w.chance(w.chaos.losePending) {
@@ -605,12 +586,6 @@ func (w *world) commit(x *simWorker, e *execution, c *storage.Commit) {
 		o.Divergent = stands.Differs(c)
 	}
 	w.end(x, e, o)
-}
-
-// simSeconds is how long an attempt says that it took, the same for the whole of a
-// training: some are so much longer than others that they yield.
-func simSeconds(a attempts.Attempt) float64 {
-	return []float64{0.1, 0.2, 5, 60}[storage.DigestOf(a.Params)[0]%4]
 }
 
 func (w *world) end(x *simWorker, e *execution, o attempts.Outcome) {

@@ -3,8 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"io"
-	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,47 +15,16 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// slowStore answers every read after a while, as a distant one does.
-type slowStore struct {
-	*storagetest.Memory
-	latency time.Duration
-}
-
-func (s slowStore) wait(ctx context.Context) error {
-	select {
-	case <-time.After(s.latency):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s slowStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	if err := s.wait(ctx); err != nil {
-		return nil, err
-	}
-	return s.Memory.Get(ctx, name, offset, length)
-}
-
-func (s slowStore) Head(ctx context.Context, name string) (storage.Info, error) {
-	if err := s.wait(ctx); err != nil {
-		return storage.Info{}, err
-	}
-	return s.Memory.Head(ctx, name)
-}
-
-func (s slowStore) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
-	if err := s.wait(ctx); err != nil {
-		return func(yield func(string, error) bool) { yield("", err) }
-	}
-	return s.Memory.Children(ctx, dir)
-}
-
-// leadsToTheEnd lets a coordinator of a slow store lead a run to its end.
+// leadsToTheEnd lets a coordinator lead a run to its end, whose store answers every read after a while, as a
+// distant one does.
 func leadsToTheEnd(t *testing.T, memory *storagetest.Memory, latency time.Duration, id string, p *plan.Plan) {
 	t.Helper()
 	q := newLiveQueue(storage.NewArchive(memory))
-	c := newLeader(t, storage.NewArchive(slowStore{memory, latency}), q, "", p)
+	slow := storagetest.WithFaults(memory)
+	for _, op := range []storagetest.Op{storagetest.Get, storagetest.Head, storagetest.Children} {
+		slow.Add(&storagetest.Fault{Op: op, Call: func() { time.Sleep(latency) }})
+	}
+	c := newLeader(t, storage.NewArchive(slow), q, "", p)
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer stop()
 	ended := make(chan error, 1)

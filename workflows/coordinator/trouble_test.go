@@ -13,7 +13,6 @@ import (
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
@@ -21,7 +20,7 @@ import (
 
 func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})})
+	w := oneChain(t, 7, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)
 	const absences = 100
 	n := 0
@@ -37,9 +36,7 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 		w.fail("the run waits for: %s", said)
 	}
 	entries := w.run(id).record.Position()
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	w.checkTruth("a")
+	w.completes(id, "a")
 	// A run's log is read at every start of a coordinator: an absence of hours must not fill it.
 	if entries > 2 {
 		w.fail("%d entries in the log after %d absences", entries, absences)
@@ -50,7 +47,7 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 // run says so once, however often its tasks are tried meanwhile.
 func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})})
+	w := oneChain(t, 7, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)
 	full, n := true, 0
 	w.override = func(attempts.Attempt) *attempts.Outcome {
@@ -109,8 +106,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 // looked at for a minute without one.
 func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
-	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)
 	w.steer(id, runs.Entry{Kind: runs.CancelEntry})
@@ -131,8 +127,7 @@ func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
 // nothing can be sent and no worker can say that it lives.
 func TestAQueueThatTakesNoWritesIsSaidSoAndKillsNobody(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
-	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
+	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	id := w.submit("a", 0)
 	w.untilStep(func() bool { // something is being sent while something is at work
 		sending := slices.ContainsFunc(w.term.graph.AttemptsInOrder(), func(a *graph.Attempt) bool { return !a.Acked })
@@ -155,9 +150,7 @@ func TestAQueueThatTakesNoWritesIsSaidSoAndKillsNobody(t *testing.T) {
 		w.fail("%d lines in five minutes:\n%s", len(said), strings.Join(said, "\n"))
 	}
 	w.refuses = nil
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	w.checkTruth("a")
+	w.completes(id, "a")
 	for _, line := range w.trace {
 		if strings.Contains(line, "is gone") || strings.Contains(line, "attempt is lost") {
 			w.fail("a worker that could not write counted as dead: %s", line)

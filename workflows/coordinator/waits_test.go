@@ -64,7 +64,7 @@ func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
 	} {
 		t.Run(string(c.reason), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 21, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})})
+			w := oneChain(t, 21, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})
 			id := w.submit("a", 0)
 			c.hinder(w, id)
 			wait, s := w.awaitWait(id, c.reason)
@@ -139,7 +139,7 @@ func (w *world) atWork(id string) int {
 
 func TestAttemptsCarryTheTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 24, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})})
+	w := oneChain(t, 24, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})
 	w.term.TaskTimeout = 90 * time.Second
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.TimeoutSeconds != 90 {
@@ -162,7 +162,7 @@ func TestServersThatAreAwayHoldARunUp(t *testing.T) {
 		{status.WaitSpace, func(t *term) { t.storeFails("writing", full) }},
 		{status.WaitQueue, func(t *term) { t.queueFails(errors.New("no route")) }},
 	} {
-		w := newWorld(t, 23, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})})
+		w := oneChain(t, 23, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})
 		id := w.submit("a", 0)
 		w.untilPhase(runs.Running, id)
 		begun := w.clock
