@@ -81,9 +81,13 @@ func TestFixedSizeSamplingNeverHarms(t *testing.T) {
 	}
 }
 
+// relative is the relative difference, +Inf of NaN.
 func relative(got, want float64) float64 {
-	if got == want {
+	switch {
+	case got == want:
 		return 0
+	case math.IsNaN(got):
+		return math.Inf(1)
 	}
 	return math.Abs(got-want) / math.Abs(want)
 }

@@ -64,7 +64,7 @@ var conversions = []rdp.Conversion{rdp.Classic, rdp.Improved}
 // A row of conversions.csv has the least epsilon of the curve a x rho over these orders a.
 func TestConversionsMatchHighPrecision(t *testing.T) {
 	t.Parallel()
-	worst, orders := 0.0, []float64{1.01, 1.5, 2, 2.3, 3, 4, 9, 10.9, 64, 257, 1024}
+	worst, orders := 0.0, []float64{1.01, 1.5, 2, 2.3, 3, 4, 9, 10.9, 64, 128, 257, 1024}
 	for _, r := range readRows(t, "conversions.csv") {
 		curve := must.Get(rdp.ZeroConcentrated(number(t, r[0]), orders))(t)
 		got, order := curve.Epsilon(number(t, r[1]), rdp.Conversion(r[2]))
