@@ -116,8 +116,13 @@ func TestFigureHasBothEpsilons(t *testing.T) {
 	t.Parallel()
 	reports := sweep(t, tenEpochs(), 0, 10, 100, 1000, 10_000)
 	f, err := privacy.EpsilonFigure(reports)
-	if err != nil || len(f.Series) != 2 || len(f.Series[0].Points) != 4 {
+	if err != nil || len(f.Series) != 2 || len(f.Series[0].Points) != 4 || f.Series[0].Name != "proved, replace-one" {
 		t.Fatalf("%+v, %v", f, err)
+	}
+	recipe := tenEpochs()
+	recipe.Accountant = privacy.RDP
+	if f, err := privacy.EpsilonFigure(sweep(t, recipe, 10, 100)); err != nil || f.Series[0].Name != "proved by Rényi divergences, replace-one" {
+		t.Errorf("the figure of Rényi divergences is %+v, %v", f, err)
 	}
 	for i, r := range reports[1:] {
 		if proved, papers := f.Series[0].Points[i], f.Series[1].Points[i]; proved.X != float64(r.Rounds) || proved.Y != float64(r.EpsilonProved) || papers.Y != float64(r.Epsilon) {

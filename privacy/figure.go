@@ -2,12 +2,13 @@ package privacy
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/internal/chart"
 )
 
 // EpsilonFigure draws both epsilons against rounds, on logarithmic axes, as one line if they are
-// equal. It uses the reports with one or more rounds and finite epsilons above 0, and needs two
+// equal. It names Rényi divergences if they prove every report, because another accountant may prove less. It uses the reports with one or more rounds and finite epsilons above 0, and needs two
 // with different numbers of rounds.
 func EpsilonFigure(reports []Report) (*chart.Figure, error) {
 	reports = drawable(reports)
@@ -17,7 +18,11 @@ func EpsilonFigure(reports []Report) (*chart.Figure, error) {
 	first := reports[0]
 	f := &chart.Figure{Title: "epsilon by rounds", X: chart.Axis{Title: "rounds", Scale: chart.Log}, Y: chart.Axis{Scale: chart.Log}}
 	f.Y.Title = fmt.Sprintf("epsilon at delta %g, %s conversion", first.Delta, first.Conversion)
-	papers, proved := chart.Series{Name: "papers' convention", Kind: chart.Line, Style: 1}, chart.Series{Name: fmt.Sprintf("proved, %s", first.Neighbouring), Kind: chart.Line}
+	name := "proved"
+	if !slices.ContainsFunc(reports, func(r Report) bool { return r.AccountantProved != RDP }) {
+		name = "proved by Rényi divergences"
+	}
+	papers, proved := chart.Series{Name: "papers' convention", Kind: chart.Line, Style: 1}, chart.Series{Name: fmt.Sprintf("%s, %s", name, first.Neighbouring), Kind: chart.Line}
 	for _, r := range reports {
 		papers.Points = append(papers.Points, chart.Point{X: float64(r.Rounds), Y: float64(r.Epsilon)})
 		proved.Points = append(proved.Points, chart.Point{X: float64(r.Rounds), Y: float64(r.EpsilonProved)})

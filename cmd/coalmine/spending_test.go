@@ -100,7 +100,7 @@ func checkSpending(t *testing.T, s control.Spending, report *privacy.Report) {
 		t.Errorf("it rests on %+v, the report on %q, %q, %q", s.Grounds, report.Assumptions, report.NotCovered, report.HoldsAgainst)
 	}
 	figure, err := privacy.EpsilonFigure(s.Reports())
-	if err != nil || !strings.Contains(figure.Series[0].Name, "add-or-remove-one") {
+	if err != nil || figure.Series[0].Name != "proved by Rényi divergences, add-or-remove-one" {
 		t.Errorf("%v, figure %+v", err, figure)
 	}
 }

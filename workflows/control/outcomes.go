@@ -204,7 +204,7 @@ func (s *Spending) Reports() []privacy.Report {
 	var out []privacy.Report
 	for _, r := range s.Rounds {
 		out = append(out, privacy.Report{
-			Rounds: r.Round, Epsilon: r.Epsilon, EpsilonProved: r.EpsilonProved, Delta: s.Delta,
+			Rounds: r.Round, Epsilon: r.Epsilon, EpsilonProved: r.EpsilonProved, AccountantProved: privacy.RDP, Delta: s.Delta,
 			Sampling: s.Sampling, Neighbouring: s.Neighbouring, Conversion: s.Conversion, Unit: s.Unit,
 		})
 	}
