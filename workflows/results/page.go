@@ -202,8 +202,12 @@ func (v *view) cellsPart(figures *drawings) g.Node {
 
 func (v *viewCell) section(figures *cellDrawings) g.Node {
 	failed := func(text string) g.Node { return h.P(h.Class("failed"), g.Text(text)) }
+	status := failed(v.Status)
+	if v.Status != Failed && v.Status != Cancelled {
+		status = h.P(g.Text(v.Status)) // waits or runs
+	}
 	return h.Section(
-		onLines(h.H3(g.Text(v.Cell.Cell+" "+v.Label)), g.If(v.Status != Done, failed(v.Status))),
+		onLines(h.H3(g.Text(v.Cell.Cell+" "+v.Label)), g.If(v.Status != Done, status)),
 		g.Map(v.Breaches, func(breach string) g.Node { return failed("gate failed: " + breach) }),
 		g.Map(v.Unjudged, func(number string) g.Node { return h.P(g.Text("not judged: " + number)) }),
 		onLines(g.Map(figures.last, (*drawing).node)...),
