@@ -45,6 +45,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
   const axis = { stroke, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '12px system-ui', labelFont: '12px system-ui' };
   const paths = { line: undefined, dots: () => null, boxes: () => null, bars: plot.paths.bars!({ size: [0.95] }), after: plot.paths.stepped!({ align: 1 }), before: plot.paths.stepped!({ align: -1 }) };
   const { names, lanes, marks = [], series } = chart;
+  const whole = series.length > 0 && series.every((s) => s.points.every(([x]) => Number.isInteger(x)));
   const byHand = series.map((s) => (u: uPlot) => (s.kind === 'dots' ? dots(u, s, colour(s)) : s.kind === 'boxes' ? boxes(u, s.points, colour(s)) : undefined));
   const bands = series.map((s) => (u: uPlot) => s.band && band(u, s.band, colour(s)));
   return {
@@ -54,7 +55,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: !names, y: false } },
     scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
     axes: [
-      { ...axis, label: chart.x, labelSize: 20, size: 36, ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), ...standing(names), grid: { show: true, stroke: grid, width: 1 } }) },
+      { ...axis, label: chart.x, labelSize: 20, size: 36, ...(whole && { incrs }), ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), ...standing(names), grid: { show: true, stroke: grid, width: 1 } }) },
       { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 116, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-12) : l)) }) },
     ],
     series: [{ label: chart.x, value: (_: uPlot, v: number | null) => (v === null ? '–' : names ? (names[v] ?? '') : digits(v)) }, ...series.map((s): uPlot.Series => ({
@@ -70,6 +71,9 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     },
   };
 }
+
+/** incrs are the steps between the numbers of an axis of whole ones, such as rounds. */
+const incrs = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
 
 /** decades are 0, 1, 10 and so on along a wide axis. */
 const decades: Partial<uPlot.Axis> = {

@@ -1,7 +1,7 @@
 // The columns of results with their explanations, which every measure on the page shares with tables and commands.
 import { ask } from './api';
 
-interface Column { name?: string; audit?: string; rows?: string[]; about: string }
+interface Column { name?: string; path?: string; audit?: string; rows?: string[]; about: string }
 
 let columns: Column[] = $state.raw([]);
 let asked = false;
@@ -22,6 +22,8 @@ export const columnAbout = (rows: 'cells' | 'canaries' | 'rounds', name: string)
 export function measureAbout(metric: string): string | undefined {
   const [block, part, ...rest] = metric.split('.');
   if (part === undefined) return columnAbout('rounds', metric) ?? columnAbout('cells', metric);
+  const own = known().find((c) => c.path === metric.replace(/^audit[.]/, ''));
+  if (own) return own.about;
   if (block !== 'audit') return columnAbout('cells', [part, ...rest].join('_'));
   const member = rest.join('_');
   return known().find((c) => c.audit === part && c.rows?.includes('cells') && (c.name === `${part}_${member}` || c.name === member))?.about;
