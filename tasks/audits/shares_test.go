@@ -170,6 +170,12 @@ func TestEqualCountsOfCanariesAreThoseOfIndependentOnes(t *testing.T) {
 			t.Errorf("%d of 37 five times: %v to %v, want %v to %v", c.count, s.Low, s.High, c.low, c.high)
 		}
 	}
+	var few Ratio // two trainings count as two canaries, though their factor is (3.18 / 12.7)^2 of 4
+	few.Add(2, 2)
+	few.Add(2, 2)
+	if s := few.ShareOfCanaries(); math.Abs(s.Low-math.Sqrt(0.025)) > 1e-9 || s.High != 1 {
+		t.Errorf("4 of 4 in two trainings: %v to %v", s.Low, s.High)
+	}
 }
 
 // All divisions of up to 24 of 5 x 37 canaries among five trainings: of those of one number, the more unequal one never
