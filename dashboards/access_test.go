@@ -48,7 +48,7 @@ var requests = []struct {
 
 const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-func TestATokenDecidesWhatMayBeDone(t *testing.T) {
+func TestTokensGrantRoles(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.set(func(s *status.Run) { s.Phase = runs.Done }) // so that streams end
@@ -86,7 +86,7 @@ func TestATokenDecidesWhatMayBeDone(t *testing.T) {
 	}
 }
 
-func TestTheClientSaysWhatIsMissing(t *testing.T) {
+func TestClientReportsMissingPermissions(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken, ReaderToken: readerToken})
 	anonymous := client(t, c.base.String(), "")
@@ -105,7 +105,7 @@ func TestTheClientSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestPeopleLogInAndOut(t *testing.T) {
+func TestLoginAndLogout(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken, ReaderToken: readerToken})
 	a := c.ask(t, "GET", "/runs/grid-0?colour=a%26b", nil, nil)
@@ -139,7 +139,7 @@ func TestPeopleLogInAndOut(t *testing.T) {
 	}
 }
 
-func TestTheLoginLeadsNowhereElse(t *testing.T) {
+func TestLoginRejectsForeignRedirects(t *testing.T) {
 	t.Parallel()
 	for _, next := range []string{
 		"", "https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "/runs/../x", "/runs/%2e%2e/x", "/evil?/runs/x", "/runs/x/evil", "javascript:alert(1)", "/runs/x\r\nSet-Cookie: a=b",
@@ -151,7 +151,7 @@ func TestTheLoginLeadsNowhereElse(t *testing.T) {
 }
 
 // A link to any view, with its state, survives the login.
-func TestTheLoginLeadsToTheViewThatWasWanted(t *testing.T) {
+func TestLoginRedirectsToRequestedView(t *testing.T) {
 	t.Parallel()
 	links := []string{"/?q=paper", "/runs/x?colour=a%26b&rows=data.partition", "/runs/x/cells/c01?log=1", "/runs/x/privacy?cell=c01", "/compare?cells=a%2Fc01%2Cb%2Fc02"}
 	for _, r := range new(Server).routes() {
@@ -169,7 +169,7 @@ func TestTheLoginLeadsToTheViewThatWasWanted(t *testing.T) {
 	}
 }
 
-func TestWithoutTokensThereIsNothingToLogInTo(t *testing.T) {
+func TestServerWithoutTokensNeedsNoLogin(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	if a := c.ask(t, "GET", "/login", nil, nil); a.Header.Get("Location") != "/" {
@@ -180,7 +180,7 @@ func TestWithoutTokensThereIsNothingToLogInTo(t *testing.T) {
 	}
 }
 
-func TestOptionsThatProtectNothingAreRefused(t *testing.T) {
+func TestServerRejectsInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Options{
 		"operator token is shorter":        {OperatorToken: "short"},
@@ -211,7 +211,7 @@ type fakeListener struct {
 func (l *fakeListener) Addr() net.Addr { return l.address }
 func (l *fakeListener) Close() error   { l.closed = true; return nil }
 
-func TestOutsideLocalhostThereIsNoServiceUnprotected(t *testing.T) {
+func TestServeRejectsUnprotectedPublicAddresses(t *testing.T) {
 	t.Parallel()
 	for _, ip := range []string{"0.0.0.0", "10.0.0.1", "::", "fe80::1"} {
 		for _, o := range []Options{{}, {Insecure: true}, {OperatorToken: operatorToken}} {
@@ -264,7 +264,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestARenewedCertificateIsServedWithoutARestart(t *testing.T) {
+func TestRenewedCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	ca := testserver.NewAuthority(t)
 	pair := ca.Issue("server", testserver.Expired)
@@ -352,7 +352,7 @@ func TestALoginCodeWorksOnce(t *testing.T) {
 }
 
 // A page is watched while a browser reads one of its streams. Programs, which send a token, do not count.
-func TestThePageIsWatchedByBrowsersAlone(t *testing.T) {
+func TestThePageCountsOnlyBrowsersAsWatchers(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-26-characters-xx"
 	s := newTestServer(t, newFake(), Options{OperatorToken: token})

@@ -72,7 +72,7 @@ func TestAWatchFollowsTheRunToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAFinishedRunIsShownOnce(t *testing.T) {
+func TestFinishedRunSendsOneStatusEvent(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.set(func(s *status.Run) { s.Phase = runs.Failed })
@@ -105,7 +105,7 @@ func TestAWatchSurvivesARestartOfTheServer(t *testing.T) {
 	ends(t, statuses)
 }
 
-func TestAWatchEndsWhenTheServerIsAwayForLong(t *testing.T) {
+func TestWatchEndsAfterLongServerOutage(t *testing.T) {
 	t.Parallel()
 	c, stop := start(t, newFake(), Options{})
 	c.watch.patience = 0
@@ -115,7 +115,7 @@ func TestAWatchEndsWhenTheServerIsAwayForLong(t *testing.T) {
 	ends(t, statuses)
 }
 
-func TestAWatchEndsWhenTheServerRefuses(t *testing.T) {
+func TestWatchEndsWhenServerRejects(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, stop := startOn(t, newTestServer(t, api, Options{}), alone("127.0.0.3"))
@@ -126,7 +126,7 @@ func TestAWatchEndsWhenTheServerRefuses(t *testing.T) {
 	ends(t, statuses)
 }
 
-func TestAWatchSurvivesTheRefusalOfAProxy(t *testing.T) {
+func TestWatchSurvivesProxyRejection(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	server := newTestServer(t, api, Options{})
@@ -163,7 +163,7 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 }
 
 // A server that accepts connections and says nothing is as good as gone.
-func TestASilentConnectionIsGivenUp(t *testing.T) {
+func TestWatchReconnectsAfterSilence(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
@@ -175,7 +175,7 @@ func TestASilentConnectionIsGivenUp(t *testing.T) {
 	ends(t, statuses)
 }
 
-func TestManyWatchersCostOneLook(t *testing.T) {
+func TestWatchersShareOneFeed(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
@@ -196,7 +196,7 @@ func TestManyWatchersCostOneLook(t *testing.T) {
 	}
 }
 
-func TestNobodyLooksForWatchersThatHaveGone(t *testing.T) {
+func TestFeedClosesWithoutWatchers(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, newFake(), Options{})
 	c, stop := startOn(t, s, "127.0.0.1:0")
@@ -211,7 +211,7 @@ func TestNobodyLooksForWatchersThatHaveGone(t *testing.T) {
 	}
 }
 
-func TestTroubleIsToldAndTheStreamGoesOn(t *testing.T) {
+func TestFeedReportsErrorsAndContinues(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, newFake(), Options{})
 	shown := make(chan struct{})
@@ -272,7 +272,7 @@ func changesOnce(t *testing.T, api *fakeAPI, stream operation[none], words strin
 	}
 }
 
-func TestServingEndsInTime(t *testing.T) {
+func TestShutdownEndsOpenStreams(t *testing.T) {
 	t.Parallel()
 	c, stop := startOn(t, newTestServer(t, newFake(), Options{}), alone("127.0.0.4"))
 	response := must.Get(runEvents.open(t.Context(), c, nil, ""))(t)
@@ -288,7 +288,7 @@ func TestServingEndsInTime(t *testing.T) {
 	}
 }
 
-func TestAWatchOfNothingIsAnError(t *testing.T) {
+func TestWatchOfUnknownRunFails(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.err = fmt.Errorf("run x: %w", control.ErrNoRun)
@@ -326,7 +326,7 @@ func firstEvents(t *testing.T, c *Client, id string, enough func(kind string) bo
 	return nil, ""
 }
 
-func TestAStreamGoesOnWhereItsLastEventWas(t *testing.T) {
+func TestStreamResumesAfterLastEvent(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
@@ -352,7 +352,7 @@ func TestAStreamGoesOnWhereItsLastEventWas(t *testing.T) {
 	}
 }
 
-func TestWhatWasSeenIsNotSentAgain(t *testing.T) {
+func TestLastEventIDResumesOrResets(t *testing.T) {
 	t.Parallel()
 	f := &feed{id: "a", changed: make(chan struct{})}
 	for i := range 3 {

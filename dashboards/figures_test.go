@@ -14,7 +14,7 @@ func sendFigure(t *testing.T, c *Client, query, body string) answer {
 	return c.ask(t, "POST", "/api/v1/figures"+query, strings.NewReader(body), http.Header{"Content-Type": {"application/json"}})
 }
 
-func TestAFigureOfTheClientIsDrawnInEveryFormat(t *testing.T) {
+func TestSubmittedFigureIsDrawnInEveryFormat(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	const body = `{"title": "loss by round", "x": {"title": "round"}, "y": {"title": "loss, nats", "scale": "log", "level": 2}, "series": [
@@ -27,7 +27,7 @@ func TestAFigureOfTheClientIsDrawnInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestAWrongFigureIsRefused(t *testing.T) {
+func TestInvalidFiguresAreRejected(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	for body, want := range map[string]string{

@@ -40,7 +40,7 @@ func write(t *testing.T, path string, data []byte) {
 	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)))
 }
 
-func TestAFileIsSubmittedWithItsDataOnTheServer(t *testing.T) {
+func TestSubmitFileReadsDataOnServer(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	write(t, filepath.Join(dir, "texts", "a.jsonl"), tinyData())
@@ -69,7 +69,7 @@ func TestAFileIsSubmittedWithItsDataOnTheServer(t *testing.T) {
 	}
 }
 
-func TestAFileMayNameUploadedDataByItsDigest(t *testing.T) {
+func TestSubmitFileAcceptsDigestOfUploadedData(t *testing.T) {
 	t.Parallel()
 	ctx, c := t.Context(), serveAllowing(t)
 	digest, err := c.PutSource(ctx, bytes.NewReader(tinyData()))
@@ -96,7 +96,7 @@ func mustRefuse(t *testing.T, what string, err error) {
 // A hostile client names everything that a server could read: its files by all
 // ways around an allowed directory, and buckets at a host that would receive
 // the server's credentials.
-func TestAServerReadsNothingThatIsNotAllowed(t *testing.T) {
+func TestServerReadsOnlyAllowedSources(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	root, secret := filepath.Join(base, "root"), filepath.Join(base, "secret.jsonl")
@@ -149,7 +149,7 @@ func TestAServerReadsNothingThatIsNotAllowed(t *testing.T) {
 	}
 }
 
-func TestAnExperimentFileOverHTTPIsBounded(t *testing.T) {
+func TestSubmitFileRejectsLargeAndInvalidFiles(t *testing.T) {
 	t.Parallel()
 	c := serveAllowing(t)
 	_, err := c.SubmitFile(t.Context(), control.File{Text: bytes.Repeat([]byte("#"), experiment.MaxFileSize+1)}, false)

@@ -20,7 +20,7 @@ import (
 
 const pause = `{"kind":"paused"}`
 
-func TestOtherHostNamesAreRefused(t *testing.T) {
+func TestUnknownHostNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken, Hosts: []string{"Runs.Example.org", "[fd00::7]"}})
 	for host, want := range map[string]int{
@@ -45,7 +45,7 @@ func TestOtherHostNamesAreRefused(t *testing.T) {
 
 // A server that listens everywhere answers under the address that a request
 // came in on, and not under that of another machine.
-func TestTheAddressOfTheConnectionIsAName(t *testing.T) {
+func TestServerAnswersToConnectionAddress(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t, newFake(), Options{})
 	for host, want := range map[string]bool{"10.1.2.3:80": true, "[::ffff:10.1.2.3]": true, "10.1.2.4:80": false, "localhost": true} {
@@ -59,7 +59,7 @@ func TestTheAddressOfTheConnectionIsAName(t *testing.T) {
 	}
 }
 
-func TestForeignPagesCannotChangeAnything(t *testing.T) {
+func TestCrossOriginWritesAreRejected(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
@@ -89,7 +89,7 @@ func TestForeignPagesCannotChangeAnything(t *testing.T) {
 }
 
 // A form of a foreign page can send no application/json without asking first.
-func TestABodyMustSayThatItIsJSON(t *testing.T) {
+func TestBodyWithoutJSONContentTypeIsRejected(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", ";"} {
@@ -100,7 +100,7 @@ func TestABodyMustSayThatItIsJSON(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerForbidsWhatPagesNeedNot(t *testing.T) {
+func TestAnswersHaveSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	for _, path := range []string{"/", "/runs/x", "/assets/style.css", "/compare", "/api/v1/runs", "/api/v1/nothing", "/nothing"} {
@@ -123,7 +123,7 @@ func TestEveryAnswerForbidsWhatPagesNeedNot(t *testing.T) {
 
 // A report is shown with its style and its pictures, which it has within it, and still may run
 // nothing, nor reach the server as a page of it could.
-func TestAReportMayBeSeenAsItIs(t *testing.T) {
+func TestReportsAreServedSandboxed(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.results = results.Results{Run: "grid"}
@@ -138,7 +138,7 @@ func TestAReportMayBeSeenAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatTheAPIHasNotIsSaidInJSON(t *testing.T) {
+func TestUnknownRoutesReportJSONErrors(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	if a := c.ask(t, "GET", "/api/v1/rnus", nil, nil); a.StatusCode != 404 || !strings.Contains(a.body, `"kind":"route"`) {
@@ -157,7 +157,7 @@ type faultyAPI struct{ *fakeAPI }
 
 func (faultyAPI) Status(context.Context, string) (*status.Run, error) { panic("a fault in status") }
 
-func TestARequestThatPanicsIsAnsweredAndItsStackLogged(t *testing.T) {
+func TestPanicOfRequestIsReportedAndLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	c, _ := start(t, faultyAPI{newFake()}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -174,7 +174,7 @@ func TestARequestThatPanicsIsAnsweredAndItsStackLogged(t *testing.T) {
 	}
 }
 
-func TestAFeedWhoseSourcePanicsShowsAnError(t *testing.T) {
+func TestPanicOfFeedIsReported(t *testing.T) {
 	t.Parallel()
 	fs := newFeeds(slog.New(slog.DiscardHandler))
 	defer fs.close()
@@ -193,7 +193,7 @@ func TestAFeedWhoseSourcePanicsShowsAnError(t *testing.T) {
 	}
 }
 
-func TestARecordWaitsUntilThereIsMemoryForIt(t *testing.T) {
+func TestSubmissionWaitsForRecordMemory(t *testing.T) {
 	t.Parallel()
 	spec, _ := prepared(t)
 	record := must.Get(json.Marshal(spec))(t)

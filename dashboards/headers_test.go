@@ -10,7 +10,7 @@ import (
 	"coalmine/storage"
 )
 
-func TestRequestsOfANewerFormatAreRefusedWithTheBuildThatMadeThem(t *testing.T) {
+func TestNewerRequestFormatIsRejectedWithItsBuild(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	for stamp, want := range map[string]int{"": http.StatusOK, "1 v0.1": http.StatusOK, "no number": http.StatusOK, "1000 v9.9": http.StatusNotImplemented} {
@@ -24,7 +24,7 @@ func TestRequestsOfANewerFormatAreRefusedWithTheBuildThatMadeThem(t *testing.T) 
 	}
 }
 
-func TestAnAnswerOfANewerServerIsRefusedWithItsBuild(t *testing.T) {
+func TestNewerAnswerFormatIsRejectedWithItsBuild(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if got := formatOf(r.Header); got != requestFormat.Stamp() {

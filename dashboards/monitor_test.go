@@ -25,7 +25,7 @@ func someMetrics() *prometheus.Registry {
 	return r
 }
 
-func TestMetricsTakeAReadersTokenAndNoLoginPage(t *testing.T) {
+func TestMetricsRequireReaderToken(t *testing.T) {
 	t.Parallel()
 	monitor := must.Get(NewMonitor(Options{OperatorToken: operatorToken, ReaderToken: readerToken, Metrics: someMetrics()}))(t)
 	ofMonitor, _ := startOn(t, monitor, "127.0.0.1:0")
@@ -54,7 +54,7 @@ func TestAMonitorHasNoAPI(t *testing.T) {
 	}
 }
 
-func TestReadinessNamesWhatDoesNotAnswerAndHealthAsksNobody(t *testing.T) {
+func TestReadinessReportsFailuresAndHealthStaysOK(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	leads, redis := false, error(nil)
@@ -92,7 +92,7 @@ func TestReadinessNamesWhatDoesNotAnswerAndHealthAsksNobody(t *testing.T) {
 }
 
 // Probes come every few seconds, from several sides.
-func TestTheLogSaysOnceAMinuteWhatIsMissing(t *testing.T) {
+func TestFailedChecksAreLoggedOncePerMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -109,7 +109,7 @@ func TestTheLogSaysOnceAMinuteWhatIsMissing(t *testing.T) {
 }
 
 // A store that hangs takes Redis no time to answer: each is named for its own silence.
-func TestReadinessBlamesOnlyWhatHangs(t *testing.T) {
+func TestReadinessReportsOnlyHangingChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hanging := Check{"the store", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}

@@ -159,7 +159,7 @@ type readCloser struct {
 }
 
 // An unresolved reference would stop generators of clients.
-func TestEveryReferenceOfTheDocumentLeadsSomewhere(t *testing.T) {
+func TestOpenAPIReferencesResolve(t *testing.T) {
 	t.Parallel()
 	d := openAPIDocument()
 	n := 0
@@ -189,7 +189,7 @@ func TestEveryReferenceOfTheDocumentLeadsSomewhere(t *testing.T) {
 }
 
 // held looks at all that tests ask for; this asks for every read that there is.
-func TestEveryReadIsAnsweredAsTheDocumentSays(t *testing.T) {
+func TestReadsMatchOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.results = results.Results{Run: "grid", Cells: []results.Cell{{Cell: "c01", Status: results.Pending}}}
@@ -220,7 +220,7 @@ func TestEveryReadIsAnsweredAsTheDocumentSays(t *testing.T) {
 	}
 }
 
-func TestTheDocumentIsThere(t *testing.T) {
+func TestOpenAPIDocumentIsServed(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	a := c.ask(t, "GET", "/api/v1/openapi.yaml", nil, nil)

@@ -17,7 +17,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestPagesAreThere(t *testing.T) {
+func TestPagesAreServed(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	for path, want := range map[string]string{
@@ -55,7 +55,7 @@ func eachFile(t *testing.T, visit func(path, text string)) {
 
 // Code that the policy of the pages forbids would fail silently in a browser,
 // and code that inserts text as HTML would not fail at all.
-func TestPagesNeedNothingThatIsForbidden(t *testing.T) {
+func TestPagesContainNoForbiddenCode(t *testing.T) {
 	t.Parallel()
 	forbidden := map[string]*regexp.Regexp{
 		"a script within the page": regexp.MustCompile(`<script(?:[^>]*)>[^<]`),
@@ -73,7 +73,7 @@ func TestPagesNeedNothingThatIsForbidden(t *testing.T) {
 	})
 }
 
-func TestPagesNameOnlyWhatIsThere(t *testing.T) {
+func TestPagesReferenceExistingFiles(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	named := regexp.MustCompile(`["']/?((?:assets|app)/[^"'?]+)["']`)

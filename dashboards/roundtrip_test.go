@@ -34,7 +34,7 @@ import (
 
 var key = storage.Key{Digest: storage.DigestOf([]byte("a node"))}
 
-func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
+func TestClientRoundTrips(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
@@ -409,7 +409,7 @@ func sampleResults() results.Results {
 	}
 }
 
-func TestResultsArriveWhole(t *testing.T) {
+func TestResultsRoundTrip(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.results = sampleResults()
@@ -424,7 +424,7 @@ func TestResultsArriveWhole(t *testing.T) {
 	}
 }
 
-func TestResultsComeInEveryFormat(t *testing.T) {
+func TestResultsAreServedInEveryFormat(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.results = sampleResults()
@@ -479,7 +479,7 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestThePageGetsTheTableThatPeopleRead(t *testing.T) {
+func TestThePageReceivesResultsTable(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.results = sampleResults()
@@ -566,7 +566,7 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheServerItselfAreNotMistakenForOthers(t *testing.T) {
+func TestUnknownServerErrorsAreInternal(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.err = errors.New("something odd")
@@ -578,7 +578,7 @@ func TestErrorsOfTheServerItselfAreNotMistakenForOthers(t *testing.T) {
 	}
 }
 
-func TestWrongAddressesAreRefusedOrNamed(t *testing.T) {
+func TestClientReportsBadAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "ftp://x", "http://", "http://user:secret@host", "http://h?q", "http://[::1"} {
 		if _, err := NewClient(address, ""); err == nil || strings.Contains(err.Error(), "secret") {
@@ -591,7 +591,7 @@ func TestWrongAddressesAreRefusedOrNamed(t *testing.T) {
 	}
 }
 
-func TestTheClientRefusesToFollowRedirects(t *testing.T) {
+func TestClientRejectsRedirects(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken})
 	show := func(c *Client, page string) error {

@@ -13,7 +13,7 @@ import (
 	"coalmine/storage"
 )
 
-func TestASourceIsUploadedOnce(t *testing.T) {
+func TestSourceUploadIsIdempotent(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func leftEmpty(t *testing.T, dir string) {
 	}
 }
 
-func TestAnUploadMustBeWhatItsNameSays(t *testing.T) {
+func TestUploadRejectsWrongDigestOrSize(t *testing.T) {
 	t.Parallel()
 	api, dir := newFake(), t.TempDir()
 	c, _ := start(t, api, Options{TempDir: dir, MaxSourceBytes: 100})
@@ -74,7 +74,7 @@ func TestAnUploadMustBeWhatItsNameSays(t *testing.T) {
 	}
 }
 
-func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
+func TestAbortedUploadLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	api, dir := newFake(), t.TempDir()
 	c, stop := start(t, api, Options{TempDir: dir})

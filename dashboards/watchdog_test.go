@@ -44,7 +44,7 @@ func mute(t *testing.T, words string) (address string) {
 	return l.Addr().String()
 }
 
-func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
+func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 	large := bytes.NewReader(make([]byte, 32<<20))
 	for name, words := range map[string]string{
@@ -75,7 +75,7 @@ func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
 }
 
 // A client waits as long as the server answers probes, up to a limit.
-func TestAServerThatLivesIsWaitedFor(t *testing.T) {
+func TestClientWaitsForLiveServer(t *testing.T) {
 	t.Parallel()
 	asked, stop := make(chan bool, 100), make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

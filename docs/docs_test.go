@@ -65,7 +65,7 @@ func anchors(page string) map[string]bool {
 	return found
 }
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinksResolve(t *testing.T) {
 	t.Parallel()
 	dir, all := root(t), pages(t)
 	for name, text := range all {
@@ -94,7 +94,7 @@ var (
 )
 
 // Markdown takes a backslash before punctuation for an escape.
-func TestFormulasAreWhole(t *testing.T) {
+func TestFormulasAreWellFormed(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for name, text := range pages(t) {
@@ -136,7 +136,7 @@ var (
 
 // The walks of architecture.md and the lists of extending.md name files and their
 // declarations, and so must move with them.
-func TestFilesThatPagesNameAreThere(t *testing.T) {
+func TestFilesNamedInPagesExist(t *testing.T) {
 	t.Parallel()
 	dir, all := root(t), pages(t)
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/extending.md"} {
@@ -162,7 +162,7 @@ func TestFilesThatPagesNameAreThere(t *testing.T) {
 }
 
 // Comments cite invariants by number.
-func TestInvariantsThatCommentsCiteAreListed(t *testing.T) {
+func TestCitedInvariantsAreListed(t *testing.T) {
 	t.Parallel()
 	_, list, _ := strings.Cut(pages(t)["docs/architecture.md"], "\n## Invariants\n")
 	list, _, _ = strings.Cut(list, "\n## ")
@@ -201,7 +201,7 @@ func skip(err error) error {
 	return filepath.SkipDir
 }
 
-// The table of README.md is that of a kept output, which TestKeptOutputsAreThoseOfTheirCommands compares with its
+// The table of README.md is that of a kept output, which TestKeptOutputsMatchCommands compares with its
 // command.
 func TestTheTableOfTheReadmeIsAKeptOutput(t *testing.T) {
 	t.Parallel()

@@ -411,7 +411,7 @@ func lacking(values []float64, numbers []string, percent bool) (found []string) 
 	return found
 }
 
-func TestNumbersOfTablesAreThoseOfTheirSources(t *testing.T) {
+func TestTableNumbersMatchSources(t *testing.T) {
 	t.Parallel()
 	for _, table := range allTables(t) {
 		s, ok := table.readSources(t)

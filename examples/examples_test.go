@@ -31,7 +31,7 @@ func TestTheProgramHasEveryExample(t *testing.T) {
 	}
 }
 
-func TestExamplesAreFoundByTheEndOfTheirNames(t *testing.T) {
+func TestFindMatchesNameSuffixes(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"quickstart": "examples/quickstart.yaml", "thakkar-2020/table1-small": "examples/thakkar-2020/table-1-small.yaml",

@@ -71,7 +71,7 @@ func compareClipped(t *testing.T, m *Language, params []float32, sentences [][]i
 	compareVectors(t, m, sum, clipped, 1e-5)
 }
 
-func TestEveryVariantsClippedSumEqualsThatOfGradientsTakenOneByOne(t *testing.T) {
+func TestClippedSumMatchesSingleGradientsForEveryVariant(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 29, func(t *testing.T, m *Language) {
 		for seed := range uint64(5) {
@@ -120,7 +120,7 @@ func untiedLike(tied, untied *Language, params []float32) []float32 {
 	return wide
 }
 
-func TestAClippedSumOverSeveralTilesEqualsThatOfGradientsTakenOneByOne(t *testing.T) {
+func TestClippedSumOverSeveralTilesMatchesSingleGradients(t *testing.T) {
 	t.Parallel()
 	rng := testRand(6)
 	vocabulary := 2*tileWidth + 33
@@ -129,7 +129,7 @@ func TestAClippedSumOverSeveralTilesEqualsThatOfGradientsTakenOneByOne(t *testin
 }
 
 // A long sentence has more rows than a product sums up at once.
-func TestAClippedSumOfLongSentencesEqualsThatOfGradientsTakenOneByOne(t *testing.T) {
+func TestClippedSumOfLongSentencesMatchesSingleGradients(t *testing.T) {
 	t.Parallel()
 	rng := testRand(7)
 	m := mustConfigure(t, Config{Kind: LSTM, Vocabulary: 40, Embedding: 6, Units: 5, Layers: 2, Projection: Unprojected, Untied: true})
@@ -137,7 +137,7 @@ func TestAClippedSumOfLongSentencesEqualsThatOfGradientsTakenOneByOne(t *testing
 }
 
 // Sentences are processed group by group if their logits take much memory.
-func TestGroupsOfSentencesAddUp(t *testing.T) {
+func TestClippedSumInGroupsMatchesSingleGradients(t *testing.T) {
 	t.Parallel()
 	rng := testRand(8)
 	vocabulary := logitMemory / 20
@@ -167,7 +167,7 @@ func TestImprobableTargetsKeepTheClippedSumRight(t *testing.T) {
 
 // Equal sentences are laid out alike alone and together, and draw the same dropout
 // if the streams begin alike.
-func TestDropoutIsThatOfTheGradient(t *testing.T) {
+func TestClippedSumUsesDropoutOfGradient(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 19, func(t *testing.T, m *Language) {
 		rng := testRand(31)
@@ -225,7 +225,7 @@ func TestNoSentenceOfALargeModelAddsMoreThanTheClipNorm(t *testing.T) {
 }
 
 // Two tokens alternate: the gradient of each step nearly cancels the one before.
-func TestTheNormOfTermsThatCancelIsNotBelowThatOfTheGradient(t *testing.T) {
+func TestClippedNormOfCancellingTermsIsNotTooSmall(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 2, 3, 4)
 	params := wideParams(m, testRand(40))
@@ -303,7 +303,7 @@ func TestAClippedSumOfDivergedParametersIsAnError(t *testing.T) {
 	}
 }
 
-func TestAClippedSumRefusesWhatDoesNotFit(t *testing.T) {
+func TestClippedSumRejectsBadShapes(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 10, 3, 4)
 	n := m.Parameters()

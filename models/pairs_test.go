@@ -64,7 +64,7 @@ func somePairs(rng *rand.Rand, vocabulary int) [][]int32 {
 	return [][]int32{pairOf(rng, vocabulary, 1, 4), pairOf(rng, vocabulary, 5, 2), pairOf(rng, vocabulary, 3, 4), pairOf(rng, vocabulary, 3, 1)}
 }
 
-func TestTheGradientOfPairsEqualsFiniteDifferencesInEveryElement(t *testing.T) {
+func TestPairGradientMatchesFiniteDifferences(t *testing.T) {
 	t.Parallel()
 	eachPairVariant(t, 11, func(t *testing.T, m *Language) {
 		rng := testRand(71)
@@ -100,7 +100,7 @@ func TestTheGradientOfPairsWithDropoutEqualsFiniteDifferences(t *testing.T) {
 	})
 }
 
-func TestTheClippedSumOfPairsEqualsThatOfGradientsTakenOneByOne(t *testing.T) {
+func TestClippedSumOfPairsMatchesSingleGradients(t *testing.T) {
 	t.Parallel()
 	eachPairVariant(t, 17, func(t *testing.T, m *Language) {
 		for seed := range uint64(5) {
@@ -254,7 +254,7 @@ func TestStatesOfASourceStayStatesOfASource(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPairIsRefused(t *testing.T) {
+func TestPairsAreChecked(t *testing.T) {
 	t.Parallel()
 	m := mustConfigure(t, pairVariants(9)[0])
 	params := wideParams(m, testRand(78))
@@ -276,7 +276,7 @@ func TestWhatIsNoPairIsRefused(t *testing.T) {
 }
 
 // The tensors of the decoder have the positions of a plain model.
-func TestAnEncoderStandsBehindAPlainModel(t *testing.T) {
+func TestEncoderTensorsFollowPlainModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range pairVariants(9) {
 		m := mustConfigure(t, c)

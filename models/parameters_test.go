@@ -212,7 +212,7 @@ func TestAnExternalNetworkHasTheTensorsOfItsOutline(t *testing.T) {
 	}
 }
 
-func TestAnOutlineThatNoNetworkHasIsRefused(t *testing.T) {
+func TestOutlineRejectsBadShapes(t *testing.T) {
 	t.Parallel()
 	for want, shapes := range map[string][]Shape{
 		"a network of 0 tensors":         {},
@@ -291,7 +291,7 @@ func TestQuantizationIsIdempotent(t *testing.T) {
 	}
 }
 
-func TestQuantizationRefusesWhatDoesNotFit(t *testing.T) {
+func TestQuantizeRejectsBadBitsAndShapes(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 9, 3, 4)
 	params := make([]float32, m.Parameters())

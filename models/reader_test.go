@@ -103,7 +103,7 @@ func lossOf(tb testing.TB, r *Reader, params []float64, examples [][]int32) (mea
 	return mean / float64(len(examples))
 }
 
-func TestGradientsOfReadersEqualFiniteDifferencesInEveryElement(t *testing.T) {
+func TestReaderGradientsMatchFiniteDifferences(t *testing.T) {
 	t.Parallel()
 	for seed, r := range readers(t) {
 		t.Run(fmt.Sprint(r.config.Kind, seed), func(t *testing.T) {
@@ -144,7 +144,7 @@ func checkElements(t *testing.T, r *Reader, params []float64, gradient []float32
 	}
 }
 
-func TestWhatIsPredictedOfATextFollowsTheEquationsWhateverStandsBesideIt(t *testing.T) {
+func TestLabellerMatchesEquationsInAnyBatch(t *testing.T) {
 	t.Parallel()
 	for seed, r := range readers(t) {
 		rng := testRand(uint64(10 + seed))
@@ -171,7 +171,7 @@ func TestWhatIsPredictedOfATextFollowsTheEquationsWhateverStandsBesideIt(t *test
 	}
 }
 
-func TestReadersLearnWhatWordsSay(t *testing.T) {
+func TestReadersLearnScores(t *testing.T) {
 	t.Parallel()
 	score := mustReader(t, Config{Kind: Regressor, Vocabulary: 30, Embedding: 6, Units: 8, Labels: Scores})
 	rng := testRand(5)
@@ -211,7 +211,7 @@ func TestASubgradientAtTheTruthIsZero(t *testing.T) {
 	}
 }
 
-func TestReadersRefuseWhatTheyCannotRead(t *testing.T) {
+func TestReadersRejectBadExamples(t *testing.T) {
 	t.Parallel()
 	score, tags := readers(t)[0], readers(t)[2]
 	for _, c := range []struct {

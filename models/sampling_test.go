@@ -66,7 +66,7 @@ func plainDraw(s Sampling, row []float32, u float64) int32 {
 // For every kind of model, with and without temperature and top-k, over one tile of
 // the output and several. The two could differ if u falls into a gap of rounding, a
 // few 1e-7 wide: the seeds are fixed, and none does.
-func TestSamplesAreThoseOfTheDefinition(t *testing.T) {
+func TestSamplesMatchDefinition(t *testing.T) {
 	t.Parallel()
 	for _, vocabulary := range []int{9, 530} {
 		eachVariant(t, vocabulary, func(t *testing.T, m *Language) {
@@ -86,7 +86,7 @@ func TestSamplesAreThoseOfTheDefinition(t *testing.T) {
 	}
 }
 
-func TestASampleDoesNotDependOnThoseBesideIt(t *testing.T) {
+func TestSampleDoesNotDependOnBatch(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 500, 6, 9)
 	s := mustScorer(t, m, wideParams(m, testRand(8)))
@@ -106,7 +106,7 @@ func TestASampleDoesNotDependOnThoseBesideIt(t *testing.T) {
 // Every sequence of a small model has the frequency of equation 1. The statistic is
 // chi-squared with one degree of freedom less than there are sequences; a right program
 // is above the bound with probability 1e-4. The seed is fixed.
-func TestSequencesComeAsOftenAsTheyAreProbable(t *testing.T) {
+func TestSampledSequencesHaveTheirProbabilities(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 4, 5, 6)
 	s := mustScorer(t, m, wideParams(m, testRand(3)))
@@ -157,7 +157,7 @@ func TestEveryUHasAToken(t *testing.T) {
 	}
 }
 
-func TestSamplesThatCannotBeDrawnAreRefused(t *testing.T) {
+func TestSamplesThatCannotBeDrawnAreRejected(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 9, 4, 4)
 	s := mustScorer(t, m, wideParams(m, testRand(1)))

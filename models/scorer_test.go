@@ -137,7 +137,7 @@ func TestScorerServesSeveralGoroutines(t *testing.T) {
 	all.Wait()
 }
 
-func TestTheMeanLossOfASentenceIsThatOfItsOwnEvaluation(t *testing.T) {
+func TestMeanLossesMatchSingleEvaluations(t *testing.T) {
 	t.Parallel()
 	rng := testRand(17)
 	m := mustNew(t, 60, 7, 9)
@@ -240,7 +240,7 @@ func TestEvaluationOfNothingIsZero(t *testing.T) {
 	}
 }
 
-func TestScorerRefusesWhatDoesNotFit(t *testing.T) {
+func TestScorerRejectsBadShapes(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 10, 3, 4)
 	params := make([]float32, m.Parameters())
@@ -287,7 +287,7 @@ func TestEvaluationOfDivergedParametersIsAnError(t *testing.T) {
 }
 
 // Rows of few distinct logits have many equal ones, even at the boundary of the leaders.
-func TestLeadersAreTheFirstOfASort(t *testing.T) {
+func TestLeadersMatchSort(t *testing.T) {
 	t.Parallel()
 	rng := testRand(17)
 	for range 300 {
@@ -311,7 +311,7 @@ func TestLeadersAreTheFirstOfASort(t *testing.T) {
 }
 
 // Log probabilities are those of Scorer.LogProbs, and moments those of the whole row.
-func TestTokenScoresAreThoseOfTheRows(t *testing.T) {
+func TestTokenScoresMatchRows(t *testing.T) {
 	t.Parallel()
 	rng := testRand(31)
 	const vocabulary = 530

@@ -200,7 +200,7 @@ func TestDivergedParametersAreReported(t *testing.T) {
 	}
 }
 
-func TestGradientRefusesWhatDoesNotFit(t *testing.T) {
+func TestGradientRejectsBadShapes(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 10, 3, 4)
 	n := m.Parameters()

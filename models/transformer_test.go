@@ -90,7 +90,7 @@ func TestATransformersLogProbabilitiesEqualPyTorchs(t *testing.T) {
 	}
 }
 
-func TestTheStoredResultsOfPyTorchAreItsOwnElsewhere(t *testing.T) {
+func TestStoredPyTorchResultsAreCurrentElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testserver.Python(t, "torch")
 	stored, err := os.ReadFile(storedTransformers)
@@ -226,7 +226,7 @@ func wholeNorm(x, scale, shift []float64) []float64 {
 	return out
 }
 
-func TestATransformerThatRemembersItsTokensEqualsOneThatReadsThemAnew(t *testing.T) {
+func TestTransformerStateMatchesRecomputation(t *testing.T) {
 	t.Parallel()
 	eachTransformer(t, tileWidth+23, func(t *testing.T, m *Language) {
 		if m.config.Blocks != (Blocks{}) {
@@ -302,7 +302,7 @@ func TestATreeOfATransformerEqualsSinglePairs(t *testing.T) {
 	})
 }
 
-func TestCopiesOfATransformersStateGoTheirOwnWay(t *testing.T) {
+func TestCopiedTransformerStatesAreIndependent(t *testing.T) {
 	t.Parallel()
 	eachTransformer(t, 40, func(t *testing.T, m *Language) {
 		rng := testRand(74)
@@ -329,7 +329,7 @@ func TestCopiesOfATransformersStateGoTheirOwnWay(t *testing.T) {
 	})
 }
 
-func TestATransformerReadsNoMoreThanItsContext(t *testing.T) {
+func TestTransformerRejectsTextBeyondContext(t *testing.T) {
 	t.Parallel()
 	m := mustConfigure(t, Config{Kind: Transformer, Vocabulary: 9, Embedding: 4, Units: 5, Heads: 2, Context: 3})
 	s := mustScorer(t, m, m.Init(testRand(76)))

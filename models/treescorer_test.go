@@ -56,7 +56,7 @@ func split(edges []Edge) (parents []int, tokens []int32) {
 	return parents, tokens
 }
 
-func TestTreeScorersDoWhatScorersDoBitForBit(t *testing.T) {
+func TestTreeScorersMatchScorersBitForBit(t *testing.T) {
 	t.Parallel()
 	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {
 		s := tree.Scorer()
@@ -121,7 +121,7 @@ func scaledScorer(t *testing.T, m *Language, scale float32, rng *rand.Rand) *Sco
 
 // If every merged token is one token, the lower bound equals the surprisal minus the
 // margin for rounding: neither too little, whatever the weights, nor too much.
-func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
+func TestBoundMarginCoversRounding(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(42)
@@ -160,7 +160,7 @@ func TestBoundsAreTightAtTheTypicalOutput(t *testing.T) {
 	}
 }
 
-func TestAnOutputThatIsNotFiniteIsNeverBoundedAway(t *testing.T) {
+func TestBoundsOfNonFiniteOutputProveNothing(t *testing.T) {
 	t.Parallel()
 	rng := testRand(44)
 	m := mustNew(t, wideVocabulary, 8, 12)
@@ -179,7 +179,7 @@ func TestAnOutputThatIsNotFiniteIsNeverBoundedAway(t *testing.T) {
 	}
 }
 
-func TestTreeScorersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
+func TestTreeScorersRejectBadEdges(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 20, 3, 4)
 	s := mustScorer(t, m, m.Init(testRand(45)))
@@ -228,7 +228,7 @@ func TestCloseBoundsContainTheExactSurprisal(t *testing.T) {
 	})
 }
 
-func TestCloseBoundsOfAnOutputThatIsNotFiniteShowNothing(t *testing.T) {
+func TestCloseBoundsOfNonFiniteOutputProveNothing(t *testing.T) {
 	t.Parallel()
 	eachTransformer(t, wideVocabulary, func(t *testing.T, m *Language) {
 		rng := testRand(82)
@@ -309,7 +309,7 @@ func TestACoarseBoundIsBelowTheSurprisal(t *testing.T) {
 	}
 }
 
-func TestACoarseBoundNeverPrunesWhatIsNotFinite(t *testing.T) {
+func TestCoarseBoundsKeepNonFiniteOutputs(t *testing.T) {
 	t.Parallel()
 	rng := testRand(49)
 	s := scaledScorer(t, mustNew(t, wideVocabulary, 8, 12), 1, rng)
@@ -327,7 +327,7 @@ func TestACoarseBoundNeverPrunesWhatIsNotFinite(t *testing.T) {
 
 // Coarse bounds stop if they prune next to nothing, and no sooner. Look-ahead stops if
 // they prune nothing.
-func TestCoarseBoundsStopWhereTheyDoNotPay(t *testing.T) {
+func TestCoarseBoundsStopIfTheyPruneTooLittle(t *testing.T) {
 	t.Parallel()
 	rng := testRand(50)
 	s := scaledScorer(t, mustNew(t, wideVocabulary, 8, 12), 1, rng)
@@ -445,7 +445,7 @@ func TestALookAheadBoundIsBelowTheSurprisalByTheMargin(t *testing.T) {
 	}
 }
 
-func TestTreeScorersRefuseCandidatesThatDoNotFit(t *testing.T) {
+func TestTreeScorersRejectCandidatesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 20, 3, 4)
 	tree := mustScorer(t, m, m.Init(testRand(45))).Tabulate().NewTreeScorer()

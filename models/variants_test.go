@@ -45,7 +45,7 @@ func eachVariant(t *testing.T, vocabulary int, test func(t *testing.T, m *Langua
 	}
 }
 
-func TestEveryVariantsGradientEqualsFiniteDifferencesInEveryElement(t *testing.T) {
+func TestGradientMatchesFiniteDifferencesForEveryVariant(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 13, func(t *testing.T, m *Language) {
 		rng := testRand(21)
@@ -125,7 +125,7 @@ func TestEveryVariantsGatheredStatesContinueLikeTheirOrigin(t *testing.T) {
 	})
 }
 
-func TestEveryVariantsStateThatIsSetContinuesLikeItsOrigin(t *testing.T) {
+func TestSetStateContinuesLikeOriginForEveryVariant(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 31, func(t *testing.T, m *Language) {
 		rng := testRand(16)
@@ -146,7 +146,7 @@ func TestEveryVariantsStateThatIsSetContinuesLikeItsOrigin(t *testing.T) {
 }
 
 // A batch of mixed lengths is the token-weighted mean of its sentences taken alone.
-func TestEveryVariantSpendsNothingOnPadding(t *testing.T) {
+func TestMixedLengthsMatchSingleSentencesForEveryVariant(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 40, func(t *testing.T, m *Language) {
 		rng := testRand(25)
@@ -215,7 +215,7 @@ func TestEveryKernelSetGivesEveryVariantTheSameGradient(t *testing.T) {
 	}
 }
 
-func TestEveryVariantsTensorsHaveTheirOwnNamesAndFillTheVector(t *testing.T) {
+func TestTensorNamesAreUniqueForEveryVariant(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 20, func(t *testing.T, m *Language) {
 		seen := map[string]bool{}
@@ -274,7 +274,7 @@ func TestForgetGatesBeginOpen(t *testing.T) {
 	}
 }
 
-func TestValidateNamesWhatDoesNotFitTogether(t *testing.T) {
+func TestValidateRejectsIncompatibleOptions(t *testing.T) {
 	t.Parallel()
 	fine := Config{Kind: GRU, Vocabulary: 9, Embedding: 3, Units: 4}
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ func compose(t *testing.T, delta float64, recipes ...privacy.Recipe) privacy.Com
 
 // Several trainings of one recipe cost as much as one training of all their rounds,
 // for every sampling.
-func TestTrainingsOfOneRecipeCostAsMuchAsTheirRounds(t *testing.T) {
+func TestComposeOfEqualRecipesMatchesTheirRounds(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, scheme := range []privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling} {
@@ -41,7 +41,7 @@ func relative(got, want privacy.Epsilon) float64 { return math.Abs(float64(got-w
 
 // Different trainings are added up order by order, by hand here; the papers' convention
 // takes whole orders, and noise relative to the clip norm.
-func TestDifferentTrainingsAreAddedUpOrderByOrder(t *testing.T) {
+func TestComposeAddsDivergencesByOrder(t *testing.T) {
 	t.Parallel()
 	words := privacy.Recipe{Population: 342_477, Cohort: 5000, Rounds: 2000, NoiseMultiplier: 1, Delta: 2.92e-6}
 	images := privacy.Recipe{Population: 250_000, Cohort: 1000, Rounds: 1000, NoiseMultiplier: 1.3, Delta: 0.5} // delta plays no part
@@ -96,7 +96,7 @@ func TestSamplingsOfOneRelationAreComposed(t *testing.T) {
 	}
 }
 
-func TestATrainingWithoutNoiseLeavesNoBound(t *testing.T) {
+func TestComposeWithoutNoiseIsInfinite(t *testing.T) {
 	t.Parallel()
 	plain := tenEpochs()
 	plain.NoiseMultiplier = 0
@@ -105,7 +105,7 @@ func TestATrainingWithoutNoiseLeavesNoBound(t *testing.T) {
 	}
 }
 
-func TestGuaranteesOfDifferentThingsAreNotComposed(t *testing.T) {
+func TestComposeRejectsDifferentGuarantees(t *testing.T) {
 	t.Parallel()
 	record, improved, wrong, renyi := tenEpochs(), tenEpochs(), tenEpochs(), tenEpochs()
 	renyi.Accountant = privacy.RDP

@@ -13,7 +13,7 @@ import (
 
 // Every number of the table in docs/privacy.md equals the computed one, rounded
 // to the printed digits.
-func TestTheDocumentedTableIsWhatIsComputed(t *testing.T) {
+func TestDocumentedTableMatchesAccount(t *testing.T) {
 	t.Parallel()
 	rows := documentedRows(t)
 	if len(rows) != 17 {
@@ -102,7 +102,7 @@ func TestTableShowsBothEpsilonsAndEveryAssumption(t *testing.T) {
 	}
 }
 
-func TestTableOfNoNoiseSaysInfinite(t *testing.T) {
+func TestTableWithoutNoisePrintsInfinite(t *testing.T) {
 	t.Parallel()
 	recipe := tenEpochs()
 	recipe.NoiseMultiplier = 0
@@ -138,7 +138,7 @@ func TestFigureNeedsTwoPoints(t *testing.T) {
 	}
 }
 
-func TestTableOfNextToNoNoiseSaysWhyItIsInfinite(t *testing.T) {
+func TestTableExplainsInfiniteEpsilonOfTinyNoise(t *testing.T) {
 	t.Parallel()
 	recipe := tenEpochs()
 	recipe.NoiseMultiplier = 1e-200

@@ -36,7 +36,7 @@ func TestGroupsCostMoreThanTheirMembers(t *testing.T) {
 }
 
 // Without sampling a group moves the sum as many times as far, exactly.
-func TestAGroupWithoutSamplingIsAGaussianOfItsOwn(t *testing.T) {
+func TestGroupWithoutSamplingMatchesGaussian(t *testing.T) {
 	t.Parallel()
 	r := sampledBy(privacy.NoSampling)
 	r.Rounds, r.NoiseMultiplier = 100, 50
@@ -75,7 +75,7 @@ func fourOfARound(rate, z, epsilon float64) float64 {
 	return total
 }
 
-func TestGroupsThatThereAreNotAreErrors(t *testing.T) {
+func TestGroupOfRejectsBadMembersAndRecipes(t *testing.T) {
 	t.Parallel()
 	for _, members := range []int{0, -1, 392_001} {
 		if _, err := privacy.GroupOf(sampledBy(privacy.FixedSize), members); err == nil || !strings.Contains(err.Error(), "expected 1 up to all") {
@@ -91,7 +91,7 @@ func TestGroupsThatThereAreNotAreErrors(t *testing.T) {
 
 // The error for an unsupported sampling gives its reason instead of a list of
 // names.
-func TestSamplingsOfFleetsAreRefusedWithTheirReasons(t *testing.T) {
+func TestSamplingsOfFleetsAreRejectedWithReasons(t *testing.T) {
 	t.Parallel()
 	for sampling, want := range map[privacy.Sampling]string{
 		"with-replacement": "may be drawn several times", "truncated-poisson": "Scalable DP-SGD", "random-allocation": "--sampling shuffled",
@@ -118,7 +118,7 @@ func TestTheAdviceOfCalibrationHelps(t *testing.T) {
 }
 
 // With room for one member in a sample, a group of k is one member who is k times as likely to be in it.
-func TestAGroupMovesASampleByNoMoreThanFitsIntoIt(t *testing.T) {
+func TestGroupInSampleIsBoundedByCohort(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 4000, Cohort: 1, Rounds: 500, NoiseMultiplier: 1, Delta: 1e-6, Sampling: privacy.FixedSize}
 	one := r
@@ -152,7 +152,7 @@ func TestAGroupMovesASampleByNoMoreThanFitsIntoIt(t *testing.T) {
 }
 
 // Two members with two rounds of a tree, one in each: both leaves, and the node above them twice.
-func TestAGroupInATreeMovesItByNoMoreThanFitsIntoItsRounds(t *testing.T) {
+func TestGroupInTreeIsBoundedByRounds(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 10, Cohort: 1, Rounds: 2, NoiseMultiplier: 3, Delta: 1e-6, Tree: &privacy.Participations{Times: 1, Separation: 1}}
 	want := privacy.Epsilon(pld.GaussianEpsilon(3/math.Sqrt(6), r.Delta))

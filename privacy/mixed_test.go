@@ -33,7 +33,7 @@ func always(s privacy.Sampling, z float64) privacy.Recipe {
 
 // For replacing a user, a Poisson sample counts as one of fixed size, and the tree of one round
 // as a round that has everybody; both for making a user's updates zero, too.
-func TestMixedTrainingsCostWhatTheirEquivalentsDo(t *testing.T) {
+func TestComposeOfMixedRelationsMatchesEquivalents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		relation  privacy.Neighbouring
@@ -98,7 +98,7 @@ func TestReplacingAUserOfAPoissonSampleIsWithinThePair(t *testing.T) {
 	}
 }
 
-func TestAUserWhoMayReturnCostsMoreInATree(t *testing.T) {
+func TestTreeCostGrowsWithReturns(t *testing.T) {
 	t.Parallel()
 	r := treeOf(400, 5)
 	r.Delta, r.Population = 1e-6, 10_000
@@ -113,7 +113,7 @@ func TestAUserWhoMayReturnCostsMoreInATree(t *testing.T) {
 	}
 }
 
-func TestImpossibleTreesAreRefused(t *testing.T) {
+func TestImpossibleTreesAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*privacy.Recipe){
 		"0 participations of a user":                 func(r *privacy.Recipe) { r.Tree = &privacy.Participations{} },
@@ -140,7 +140,7 @@ func TestImpossibleTreesAreRefused(t *testing.T) {
 }
 
 // Rounds 1 and 41 are 40 apart: a separation of 40 allows both, as in a training.
-func TestTheSeparationOfATreeIsThatOfATraining(t *testing.T) {
+func TestTreeSeparationMatchesTraining(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 2000, Cohort: 40, Rounds: 41, NoiseMultiplier: 1, Delta: 1e-6}
 	training := r

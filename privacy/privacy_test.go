@@ -27,7 +27,7 @@ func account(t must.T, r privacy.Recipe) privacy.Report {
 	return must.Get(privacy.Account(r))(t)
 }
 
-func TestBothEpsilonsStandSideBySide(t *testing.T) {
+func TestAccountReportsBothEpsilons(t *testing.T) {
 	t.Parallel()
 	ten := account(t, tenEpochs())
 	hundred := tenEpochs()
@@ -120,7 +120,7 @@ func TestAccountJSONHoldsItsContract(t *testing.T) {
 	}
 }
 
-func TestBadRecipesAreRefusedInOneSentenceEach(t *testing.T) {
+func TestBadRecipesAreRejectedInOneSentenceEach(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*privacy.Recipe){
 		"noise multiplier -1: expected":       func(r *privacy.Recipe) { r.NoiseMultiplier = -1 },
@@ -265,7 +265,7 @@ func TestClipScale(t *testing.T) {
 // The sample standard deviation of n normal draws is off by more than 5/sqrt(2n)
 // of itself, and the mean by more than 5/sqrt(n), with probability below 1e-6
 // each.
-func TestAddGaussianHasTheAskedDeviationAndRepeats(t *testing.T) {
+func TestAddGaussianHasGivenDeviationAndRepeats(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
 	draw := func() []float32 {
@@ -290,7 +290,7 @@ func TestAddGaussianHasTheAskedDeviationAndRepeats(t *testing.T) {
 	}
 }
 
-func TestNoNoiseDrawsNothing(t *testing.T) {
+func TestAddGaussianOfZeroDrawsNothing(t *testing.T) {
 	t.Parallel()
 	used, untouched := seeds.NewNormals([32]byte{}), seeds.NewNormals([32]byte{})
 	x, next, want := []float32{1, 2}, make([]float64, 1), make([]float64, 1)
@@ -325,7 +325,7 @@ func TestClipNormFollowsTheQuantile(t *testing.T) {
 	}
 }
 
-func TestAnEmptyRoundSaysNothingAboutTheQuantile(t *testing.T) {
+func TestEmptyRoundKeepsClipNorm(t *testing.T) {
 	t.Parallel()
 	q := privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: 5}
 	if got := q.Next(3, 0, 0, 0, 100); got != 3 {
@@ -387,7 +387,7 @@ func TestTheHeadlineIsProved(t *testing.T) {
 	}
 }
 
-func TestADeltaThatAllowsAWholeUserIsNamed(t *testing.T) {
+func TestReportWarnsOfLargeDelta(t *testing.T) {
 	t.Parallel()
 	for delta, named := range map[float64]bool{1. / 392_000: true, 0.5: true, 2.5e-6: false, 1e-7: false} {
 		r := tenEpochs()
@@ -403,7 +403,7 @@ func TestADeltaThatAllowsAWholeUserIsNamed(t *testing.T) {
 	}
 }
 
-func TestNoiseAboveEveryUpdateIsNamed(t *testing.T) {
+func TestTableWarnsOfNoiseAboveEveryUpdate(t *testing.T) {
 	t.Parallel()
 	for noise, named := range map[float64]bool{4999: false, 5000: true, 79786: true, 0: false} {
 		r := tenEpochs()
@@ -442,7 +442,7 @@ func TestTheTightestAccountantProvesEpsilon(t *testing.T) {
 // proved by losses, 3.64 and, of the dominating pair, 2.473 by Rényi divergences and the improved
 // conversion, and 1.938 in the
 // convention of the papers.
-func TestNoiseIsCalibratedByTheAccountantThatIsAskedFor(t *testing.T) {
+func TestCalibrateNoiseUsesGivenAccountant(t *testing.T) {
 	t.Parallel()
 	budget := privacy.Budget{Epsilon: 8, Delta: 1e-7}
 	for _, c := range []struct {
@@ -461,7 +461,7 @@ func TestNoiseIsCalibratedByTheAccountantThatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAControlIsLoudAndChangesNoEpsilon(t *testing.T) {
+func TestControlIsReportedAndKeepsEpsilon(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 50, Rounds: 20, NoiseMultiplier: 1, Delta: 1e-5}
 	honest := must.Get(privacy.Account(r))(t)

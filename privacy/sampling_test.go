@@ -56,7 +56,7 @@ func TestCohortsAreUsersInAscendingOrder(t *testing.T) {
 
 // Whatever the scheme, a clipped sum is divided by the cohort that was asked for,
 // and accounting takes every user to come equally often.
-func TestEveryUserComesAsOftenAsItsSamplingRateSays(t *testing.T) {
+func TestUsersTakePartAtSamplingRate(t *testing.T) {
 	t.Parallel()
 	const population, cohort, rounds = 30, 6, 4000
 	for _, s := range drawn() {
@@ -115,7 +115,7 @@ func TestAShuffledPopulationComesOnceAnEpoch(t *testing.T) {
 
 // TensorFlow Privacy's statement for 10,000 examples in batches of 64 over 5 epochs, at
 // noise multiplier 1 and delta 1e-6, each example once an epoch.
-func TestAnEpochInShuffledOrderCostsWhatOneGaussianMechanismDoes(t *testing.T) {
+func TestShuffledEpochCostsOneGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	recipe := privacy.Recipe{
 		Population: 10_000, Cohort: 64, NoiseMultiplier: 2, Delta: 1e-6, // replacing one: sigma = 1
@@ -151,7 +151,7 @@ func TestACohortNeedsTheStreamOfItsRound(t *testing.T) {
 	}
 }
 
-func TestEverySchemeSaysWhatItIsAndCanBeAccountedFor(t *testing.T) {
+func TestEverySchemeIsDescribedAndAccounted(t *testing.T) {
 	t.Parallel()
 	for _, s := range privacy.Schemes() {
 		if s.Summary == "" || s.Source == "" || s.Neighbouring != s.Sampling.Neighbouring() {
@@ -166,7 +166,7 @@ func TestEverySchemeSaysWhatItIsAndCanBeAccountedFor(t *testing.T) {
 	}
 }
 
-func TestAnUnknownSamplingIsNeverAccountedForAsAnother(t *testing.T) {
+func TestUnknownSamplingIsNotAccounted(t *testing.T) {
 	t.Parallel()
 	if n := privacy.Sampling("alphabetical").Neighbouring(); n != "" {
 		t.Errorf("relation %q", n)
@@ -183,7 +183,7 @@ func TestAnUnknownSamplingIsNeverAccountedForAsAnother(t *testing.T) {
 
 // The grounds exist before the first round, and equal those of the report at the
 // end.
-func TestGroundsAreThoseOfTheReport(t *testing.T) {
+func TestGroundsMatchReport(t *testing.T) {
 	t.Parallel()
 	for _, s := range privacy.Schemes() {
 		recipe := privacy.Recipe{Population: 1000, Cohort: 10, Rounds: 50, NoiseMultiplier: 1, Delta: 1e-6, Sampling: s.Sampling, Unit: "user", Randomness: privacy.Seeded}

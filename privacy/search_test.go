@@ -9,7 +9,7 @@ import (
 
 // For every curve the search ends at the result of a linear scan, and fast if the curve is
 // smooth.
-func TestTheSearchFindsTheFirstThatIsWithin(t *testing.T) {
+func TestSearchMatchesLinearScan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		over := rapid.IntRange(-5, 5).Draw(t, "over")

@@ -37,7 +37,7 @@ func participations(t rapid.TB, r privacy.Round, rounds int) ([][]int, error) {
 	return of, nil
 }
 
-func TestASeparatedTrainingKeepsItsSeparationAndItsParticipations(t *testing.T) {
+func TestSeparatedCohortsKeepSeparationAndParticipations(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		population := rapid.IntRange(1, 60).Draw(t, "population")
@@ -62,7 +62,7 @@ func TestASeparatedTrainingKeepsItsSeparationAndItsParticipations(t *testing.T) 
 	})
 }
 
-func TestARoundBeyondTheParticipationsIsRefused(t *testing.T) {
+func TestRoundBeyondParticipationsIsRejected(t *testing.T) {
 	t.Parallel()
 	_, err := participations(t, privacy.Round{Population: 20, Cohort: 5, Separation: 4, Participations: 3}, 13)
 	if err == nil || !strings.Contains(err.Error(), "in round 13 a user would take part for time 4: expected 3 times at most") {
@@ -113,7 +113,7 @@ func TestCorrelatedNoiseCostsOneGaussianMechanism(t *testing.T) {
 	}
 }
 
-func TestATreeOverOneEpochCostsWhatTheTreeCosts(t *testing.T) {
+func TestTreeMechanismOverOneEpochMatchesTree(t *testing.T) {
 	t.Parallel()
 	r := ftrl(&correlated.Mechanism{Kind: correlated.KindTree})
 	r.Separation, r.Rounds = 0, 200
@@ -156,7 +156,7 @@ func TestNoiseIsCalibratedToCorrelation(t *testing.T) {
 	}
 }
 
-func TestRecipesThatDoNotGoWithCorrelatedNoiseAreRefused(t *testing.T) {
+func TestCorrelatedNoiseRejectsIncompatibleRecipes(t *testing.T) {
 	t.Parallel()
 	tree := &correlated.Mechanism{Kind: correlated.KindTree}
 	for want, change := range map[string]func(r *privacy.Recipe){

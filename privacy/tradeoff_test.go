@@ -50,7 +50,7 @@ func TestTheTradeOffOfTheGaussianMechanismIsKnown(t *testing.T) {
 
 // A test of one round that compares the sum with a threshold is no better than the curve. The
 // table's first point is one without false positives, even if a guarantee exceeds the range of exp.
-func TestATestWithoutFalsePositivesHasABound(t *testing.T) {
+func TestTradeOffAtZeroFalsePositivesIsBounded(t *testing.T) {
 	t.Parallel()
 	r := sampledBy(privacy.FixedSize)
 	r.Population, r.Cohort, r.Rounds, r.NoiseMultiplier = 3400, 10, 1000, 0.01
@@ -74,7 +74,7 @@ func TestATestOfOneRoundIsWithinTheTradeOff(t *testing.T) {
 	}
 }
 
-func TestTradeOffsFallAndAddUp(t *testing.T) {
+func TestTradeOffsFallAndCompose(t *testing.T) {
 	t.Parallel()
 	one, both := tradeOff(t, sampledBy(privacy.FixedSize)), tradeOff(t, sampledBy(privacy.FixedSize), treeOf(10, 8))
 	last := 2.
@@ -123,7 +123,7 @@ func TestTradeOffsAreWritten(t *testing.T) {
 }
 
 // rho adds up, in whatever way cohorts are drawn; a shuffled epoch counts once.
-func TestConcentratedPrivacyIsThatWithoutSampling(t *testing.T) {
+func TestConcentratedPrivacyIgnoresSampling(t *testing.T) {
 	t.Parallel()
 	for sampling, want := range map[privacy.Sampling]float64{
 		privacy.FixedSize: 784 * 2, privacy.Poisson: 784 / 2., privacy.NoSampling: 784 * 2, privacy.Shuffled: 11 * 2,
@@ -141,7 +141,7 @@ func TestConcentratedPrivacyIsThatWithoutSampling(t *testing.T) {
 
 // At the delta found, a training costs no more than the target, and at a slightly smaller delta
 // it costs more.
-func TestTheDeltaThatIsFoundIsTheLeast(t *testing.T) {
+func TestCalibrateDeltaFindsSmallest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		recipes []privacy.Recipe
@@ -176,7 +176,7 @@ func by(a privacy.Accountant, r privacy.Recipe) privacy.Recipe {
 	return r
 }
 
-func TestDeltasThatThereAreNotAreErrors(t *testing.T) {
+func TestCalibrateDeltaRejectsBadInput(t *testing.T) {
 	t.Parallel()
 	plain := sampledBy(privacy.FixedSize)
 	plain.NoiseMultiplier = 0

@@ -29,7 +29,7 @@ func faulty(rules ...*storagetest.Fault) *storage.Archive {
 	return storage.NewArchive(storagetest.WithFaults(storagetest.NewMemory(), rules...))
 }
 
-func TestCommitThatSucceededWithoutAnAnswerIsWon(t *testing.T) {
+func TestCommitWithLostAnswerIsWon(t *testing.T) {
 	t.Parallel()
 	a := faulty(&storagetest.Fault{Op: storagetest.Create, Err: errLost, After: true})
 	stands, won, err := a.Commit(t.Context(), commit(1, "mine"))
@@ -38,7 +38,7 @@ func TestCommitThatSucceededWithoutAnAnswerIsWon(t *testing.T) {
 	}
 }
 
-func TestCommitThatWasLostIsSentAgain(t *testing.T) {
+func TestLostCommitIsSentAgain(t *testing.T) {
 	t.Parallel()
 	lost := &storagetest.Fault{Op: storagetest.Create, Nth: 1, Err: errLost}
 	a := faulty(lost)
@@ -50,7 +50,7 @@ func TestCommitThatWasLostIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestCommitOvertakenWithoutAnAnswerIsNotWon(t *testing.T) {
+func TestOvertakenCommitIsNotWon(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	rival := storage.NewArchive(memory)
@@ -77,7 +77,7 @@ func TestCommitIsSafeToRepeat(t *testing.T) {
 }
 
 // A process that makes room in a full store must lead, and that takes a record.
-func TestAnEpochBeginsInAFullStore(t *testing.T) {
+func TestEpochBeginsInFullStore(t *testing.T) {
 	t.Parallel()
 	ctx, memory := t.Context(), storagetest.NewMemory()
 	a := storage.NewArchive(storagetest.WithFaults(memory,
@@ -95,7 +95,7 @@ func TestAnEpochBeginsInAFullStore(t *testing.T) {
 
 // A candidate that is held up while ten epochs begin creates the first number once more, which
 // the tenth has deleted. It must not lead under that number.
-func TestANumberThatWasDeletedIsNotGivenOutAgain(t *testing.T) {
+func TestDeletedEpochNumberIsNotReused(t *testing.T) {
 	t.Parallel()
 	ctx, memory := t.Context(), storagetest.NewMemory()
 	others := storage.NewArchive(memory)
@@ -117,7 +117,7 @@ func TestANumberThatWasDeletedIsNotGivenOutAgain(t *testing.T) {
 	}
 }
 
-func TestAFullStoreGoesWithoutAnIdentityUntilThereIsRoom(t *testing.T) {
+func TestFullStoreHasNoIdentityUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
 	a := faulty(&storagetest.Fault{Op: storagetest.Create, Nth: 1, Err: storage.ErrFull})
 	if id, err := a.Identify(t.Context()); err != nil || id != "" {
@@ -128,7 +128,7 @@ func TestAFullStoreGoesWithoutAnIdentityUntilThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestADamagedIdentityTellsNothing(t *testing.T) {
+func TestDamagedIdentityIsEmpty(t *testing.T) {
 	t.Parallel()
 	a := faulty(&storagetest.Fault{Op: storagetest.Create, Name: "leader/*", Flip: true})
 	for range 2 {
@@ -152,7 +152,7 @@ func TestCommitReportsAStoreThatFails(t *testing.T) {
 	}
 }
 
-func TestCommitRefusesWhatNoReaderCouldUse(t *testing.T) {
+func TestCommitRejectsInvalidRecords(t *testing.T) {
 	t.Parallel()
 	a := faulty()
 	twice := storage.Blob{Name: "model"}
@@ -235,7 +235,7 @@ func TestCommitOfAnotherNodeIsCorrupt(t *testing.T) {
 	}
 }
 
-func TestEveryFlippedByteOfACommitIsNoticed(t *testing.T) {
+func TestFlippedBytesOfCommitAreDetected(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	a := storage.NewArchive(memory)
@@ -291,7 +291,7 @@ func TestDifferencesOfTwoAttempts(t *testing.T) {
 	}
 }
 
-func TestAnOutputIsReadByItsName(t *testing.T) {
+func TestReadOutputByName(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a := storage.NewArchive(storagetest.NewMemory())
@@ -363,7 +363,7 @@ func (f *changingFile) Seek(offset int64, whence int) (int64, error) {
 	return f.Reader.Seek(offset, whence)
 }
 
-func TestSourceThatChangesWhileImportedIsRefused(t *testing.T) {
+func TestSourceChangedDuringImportIsRejected(t *testing.T) {
 	t.Parallel()
 	a := faulty()
 	if _, _, err := a.PutSource(t.Context(), &changingFile{Reader: strings.NewReader("")}); err == nil || !strings.Contains(err.Error(), "changed") {

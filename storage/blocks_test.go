@@ -21,7 +21,7 @@ func sized(n int) []byte {
 	return data
 }
 
-func TestAnyPartOfABlobIsReadAndChecked(t *testing.T) {
+func TestBlobRangesAreReadAndChecked(t *testing.T) {
 	t.Parallel()
 	whole := sized(300 << 10)
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,7 +56,7 @@ func TestLargeBlobsHaveFewLargeBlocks(t *testing.T) {
 	}
 }
 
-func TestPartsOfBlobsWithoutChecksumsAreReadAndChecked(t *testing.T) {
+func TestBlobRangesWithoutChecksumsAreChecked(t *testing.T) {
 	t.Parallel()
 	store := storagetest.WithFaults(storagetest.NewMemory())
 	a, data := storage.NewArchive(store), sized(200<<10)

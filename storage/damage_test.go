@@ -12,7 +12,7 @@ import (
 
 // A reader who finds a record torn removes it, or passes over it for good. So
 // bytes that were damaged on their way must not pass for a torn record.
-func TestDamageOnTheWayIsNotTakenForATornRecord(t *testing.T) {
+func TestTransitDamageIsNotReportedAsTorn(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	damaged := func(name string) *storagetest.Fault {
@@ -32,7 +32,7 @@ func TestDamageOnTheWayIsNotTakenForATornRecord(t *testing.T) {
 	}
 }
 
-func TestAWayThatDamagesDifferentlyEachTimeIsTrouble(t *testing.T) {
+func TestChangingDamageIsReportedAsAway(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	var rules []*storagetest.Fault
@@ -52,7 +52,7 @@ func TestAWayThatDamagesDifferentlyEachTimeIsTrouble(t *testing.T) {
 }
 
 // The answer to the create is lost, and the record comes back damaged.
-func TestAnAttemptRecognisesItsOwnRecordThroughDamage(t *testing.T) {
+func TestCommitRecognisesItsDamagedRecord(t *testing.T) {
 	t.Parallel()
 	a := faulty(
 		&storagetest.Fault{Op: storagetest.Create, Nth: 1, After: true, Err: errLost},

@@ -37,7 +37,7 @@ func newer(record string) string {
 	return `{"format":1000,"build":"9.9","meaning":"reversed",` + strings.TrimPrefix(record, "{")
 }
 
-func TestARecordOfANewerFormatIsRefusedWithTheBuildThatWroteIt(t *testing.T) {
+func TestNewerFormatIsRejectedWithItsBuild(t *testing.T) {
 	t.Parallel()
 	store := storagetest.NewMemory()
 	a := storage.NewArchive(store)
@@ -90,7 +90,7 @@ func TestARecordOfANewerFormatIsRefusedWithTheBuildThatWroteIt(t *testing.T) {
 	}
 }
 
-func TestTheBuildThatARecordNamesIsPrintable(t *testing.T) {
+func TestBuildInFormatErrorIsPrintable(t *testing.T) {
 	t.Parallel()
 	err := storage.Format{Name: "commit", Number: 1}.Check(storage.Stamp{Format: 2, Build: "\x1b[2J\u202e" + strings.Repeat("x", 200)})
 	if err == nil || strings.ContainsAny(err.Error(), "\x1b\u202e") || len(err.Error()) > 500 {

@@ -9,7 +9,7 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-func TestObjectsAreListedByWhatTheirNamesSay(t *testing.T) {
+func TestObjectsAreClassifiedByName(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store := storagetest.NewMemory()

@@ -10,7 +10,7 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-func TestANameOfTheLibraryIsThatOfOneRecord(t *testing.T) {
+func TestLibraryNameHasOneRecord(t *testing.T) {
 	t.Parallel()
 	ctx, memory := t.Context(), storagetest.NewMemory()
 	a := storage.NewArchive(memory)
@@ -43,7 +43,7 @@ func TestANameOfTheLibraryIsThatOfOneRecord(t *testing.T) {
 	}
 }
 
-func TestNamesOfTheLibraryAreChecked(t *testing.T) {
+func TestLibraryRejectsBadNames(t *testing.T) {
 	t.Parallel()
 	ctx, a := t.Context(), storage.NewArchive(storagetest.NewMemory())
 	for _, name := range []string{"", "A", "../x", "a/b", ".hidden"} {
@@ -55,7 +55,7 @@ func TestNamesOfTheLibraryAreChecked(t *testing.T) {
 	}
 }
 
-func TestADamagedNameOfTheLibraryIsNotBelieved(t *testing.T) {
+func TestDamagedLibraryEntryIsCorrupt(t *testing.T) {
 	t.Parallel()
 	ctx, memory := t.Context(), storagetest.NewMemory()
 	must.Do(t, memory.Create(ctx, "library/a", []byte(`{"sha256":"`)))

@@ -71,7 +71,7 @@ func (s scribe) wantSaid(want ...string) {
 
 func logName(n int) string { return fmt.Sprintf("runs/run/log/%010d", n) }
 
-func TestReadLogGoesOnWhereItWas(t *testing.T) {
+func TestReadLogFromNumber(t *testing.T) {
 	t.Parallel()
 	s := scribe{t, faulty()}
 	if entries, err := s.a.ReadLog(t.Context(), "run", 1); err != nil || len(entries) > 0 {
@@ -134,7 +134,7 @@ func tear(t *testing.T, s storage.Store, name string) {
 	must.Do(t, s.Put(t.Context(), name, bytes.NewReader(data[:len(data)/2]), storage.Durable))
 }
 
-func TestTornEntryIsSaidToBeTorn(t *testing.T) {
+func TestTornEntryIsReported(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	s := scribe{t, storage.NewArchive(memory)}
@@ -149,7 +149,7 @@ func TestTornEntryIsSaidToBeTorn(t *testing.T) {
 	s.wantSaid("a", "c")
 }
 
-func TestLateCompactionChangesNothing(t *testing.T) {
+func TestLateCompactionIsRejected(t *testing.T) {
 	t.Parallel()
 	s := scribe{t, faulty()}
 	s.say("a")
@@ -162,7 +162,7 @@ func TestLateCompactionChangesNothing(t *testing.T) {
 
 // An appender chooses number 2 and is held up just before it creates the entry;
 // meanwhile the log goes on, and number 2 is folded and deleted.
-func TestEntryAtANumberFreedByCompactionIsAppendedAgain(t *testing.T) {
+func TestEntryAtFreedNumberIsAppendedAgain(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	others := scribe{t, storage.NewArchive(memory)}
@@ -185,7 +185,7 @@ func TestEntryAtANumberFreedByCompactionIsAppendedAgain(t *testing.T) {
 
 // An appender is delayed between creating its entry and checking it; meanwhile
 // a compaction folds the entry.
-func TestEntryFoldedBeforeItsWriterLooksIsNotAppendedTwice(t *testing.T) {
+func TestEntryFoldedBeforeCheckIsNotAppendedTwice(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	others := scribe{t, storage.NewArchive(memory)}
@@ -199,7 +199,7 @@ func TestEntryFoldedBeforeItsWriterLooksIsNotAppendedTwice(t *testing.T) {
 }
 
 // After two compactions no record of the entry is left.
-func TestEntryFoldedTwiceBeforeItsWriterLooksIsUnknown(t *testing.T) {
+func TestEntryFoldedTwiceBeforeCheckIsUnknown(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	others := scribe{t, storage.NewArchive(memory)}

@@ -64,7 +64,7 @@ func TestTasksThatRunTogetherDecodeTheirInputOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCouldNotBeDecodedIsTriedAgain(t *testing.T) {
+func TestFailedDecodeIsRetried(t *testing.T) {
 	t.Parallel()
 	failures := []error{errDamaged, nil}
 	kind := reader(func() (err error) { err, failures = failures[0], failures[1:]; return err })
@@ -115,7 +115,7 @@ func TestInputJSONThatMakesNoSenseIsAPermanentError(t *testing.T) {
 	}
 }
 
-func TestTroubleOfTheStoreIsNeverPermanent(t *testing.T) {
+func TestStoreErrorsAreNeverPermanent(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []error{storage.ErrAway, storage.ErrFull, storage.ErrUnknown, storage.ErrUnsuitable} {
 		if err := tasks.Permanent(fmt.Errorf("reading the source: %w", mark)); tasks.IsPermanent(err) {

@@ -22,7 +22,7 @@ import (
 
 // Caches with one budget must keep the entries used last of all caches, within the
 // budget, as a plain list of accesses predicts.
-func TestCachesKeepWhatWasUsedLast(t *testing.T) {
+func TestCachesKeepRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBudget(rapid.Int64Range(0, 20).Draw(t, "capacity"))
@@ -92,7 +92,7 @@ func TestCacheLoadsOnceAtATime(t *testing.T) {
 	}
 }
 
-func TestAFailedOrPanickedLoadLetsOthersTry(t *testing.T) {
+func TestFailedLoadIsRetriedByWaiters(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
 		"error": func() error { return errors.New("cancelled") },
@@ -129,7 +129,7 @@ func TestAFailedOrPanickedLoadLetsOthersTry(t *testing.T) {
 	}
 }
 
-func TestAWaitForAnothersLoadEndsWithTheContext(t *testing.T) {
+func TestCacheWaitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	c := newCache[string, int](newBudget(100))
 	begun, proceed := make(chan struct{}), make(chan struct{})
@@ -190,7 +190,7 @@ func wantWhole(t *testing.T, c *blobCache, s *shelf, fetches int) {
 	}
 }
 
-func TestDiskCacheOutlivesTheProcessAndChecksWhatItFinds(t *testing.T) {
+func TestDiskCacheSurvivesRestartAndChecksFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a, b := newShelf(1), newShelf(2)
@@ -234,7 +234,7 @@ func TestDiskCacheIsBounded(t *testing.T) {
 	wantWhole(t, c, large, 2) // not worth pushing everything out
 }
 
-func TestABlobReadInPartAgainIsKeptOnDisk(t *testing.T) {
+func TestRepeatedPartialReadIsCachedOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := newShelf(1)
@@ -258,7 +258,7 @@ func TestABlobReadInPartAgainIsKeptOnDisk(t *testing.T) {
 }
 
 // The bit is flipped after the file was read and found good, as a disk does it.
-func TestAFlippedBitOnDiskIsFoundAndNeverUsed(t *testing.T) {
+func TestFlippedBitOnDiskIsDetected(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	rapid.Check(t, func(t *rapid.T) {
@@ -303,7 +303,7 @@ func flipBit(t *rapid.T, path string, at int64) {
 	must.Do(t, os.WriteFile(path, data, 0o600))
 }
 
-func TestADiskCacheThatCannotWriteIsNoObstacle(t *testing.T) {
+func TestUnwritableDiskCacheIsBypassed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	c := diskCacheOf(t, dir, 1<<20)
@@ -335,7 +335,7 @@ func TestJournalsAreBounded(t *testing.T) {
 	}
 }
 
-func TestWorkerIDsAreNamesOfObjects(t *testing.T) {
+func TestWorkerIDsAreObjectNames(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"", "node-1.example.com", "Gerät/7 ü", fmt.Sprintf("%0200d", 7)} {
 		id := newWorkerID(host)

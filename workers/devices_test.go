@@ -31,7 +31,7 @@ func visible(of share) string {
 	return "none"
 }
 
-func TestAttemptsAtATimeDoNotTakeTheSameGPUs(t *testing.T) {
+func TestConcurrentAttemptsGetDistinctGPUs(t *testing.T) {
 	t.Parallel()
 	d := ofGPUs(2, "3", "5", "6", "7")
 	first, back := d.take(tasks.GPU, nil)
@@ -52,7 +52,7 @@ func TestAttemptsAtATimeDoNotTakeTheSameGPUs(t *testing.T) {
 }
 
 // Each slot has a GPU of its own, however many slots there are.
-func TestThereIsASlotForEachGPUAtMost(t *testing.T) {
+func TestGPUSlotsAreAtMostTheGPUs(t *testing.T) {
 	t.Parallel()
 	both, cores := []string{"compute", "gpu"}, runtime.GOMAXPROCS(0)
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func (b *borrower) Borrow(_ context.Context, s clientprograms.Setting) (clientpr
 }
 
 // Programs outlive the attempts that borrow them, so that a pool must tell those of different GPUs apart.
-func TestProgramsOfClientsSeeTheGPUsOfTheirAttempt(t *testing.T) {
+func TestClientProgramsSeeGPUsOfTheirAttempt(t *testing.T) {
 	t.Parallel()
 	d, b := ofGPUs(0, "GPU-a", "GPU-b"), &borrower{}
 	for range 2 {
@@ -107,7 +107,7 @@ func TestProgramsOfClientsSeeTheGPUsOfTheirAttempt(t *testing.T) {
 }
 
 // A call in one lane awaits one in the other, so that this ends only if both slots work.
-func TestAnAttemptBorrowsTheCoreOfAnIdleSlot(t *testing.T) {
+func TestAttemptBorrowsCoreOfIdleSlot(t *testing.T) {
 	t.Parallel()
 	d := newDevices(2, []string{"compute", "gpu"}, nil)
 	_, back := d.take(tasks.Compute, nil)
@@ -157,7 +157,7 @@ func fakeSMI(t *testing.T, script string) {
 
 const twoGPUs = `echo "GPU-aaaa1, NVIDIA H100 80GB HBM3, 81559, 535.104.05"; echo "GPU-bbbb2, NVIDIA GH200 480GB, [N/A], 535.104.05"`
 
-func TestGPUsAreThoseOfNvidiaSMI(t *testing.T) {
+func TestGPUsFromNvidiaSMI(t *testing.T) {
 	fakeSMI(t, twoGPUs)
 	first := queue.Device{ID: "GPU-aaaa1", Name: "NVIDIA H100 80GB HBM3", MemoryBytes: 81559 << 20, Driver: "535.104.05"}
 	second := queue.Device{ID: "GPU-bbbb2", Name: "NVIDIA GH200 480GB", Driver: "535.104.05"}
@@ -177,7 +177,7 @@ func TestGPUsAreThoseOfNvidiaSMI(t *testing.T) {
 	}
 }
 
-func TestGPUsAreThoseOfTheDriverWithoutNvidiaSMI(t *testing.T) {
+func TestGPUsFromDriverWithoutNvidiaSMI(t *testing.T) {
 	fakeSMI(t, "")
 	driver := t.TempDir()
 	for name, text := range map[string]string{
@@ -195,7 +195,7 @@ func TestGPUsAreThoseOfTheDriverWithoutNvidiaSMI(t *testing.T) {
 	}
 }
 
-func TestAnAbsentGPUIsExplained(t *testing.T) {
+func TestMissingGPUErrorNamesCause(t *testing.T) {
 	for script, want := range map[string]string{
 		"": "nvidia-smi is not in the PATH, and DRIVER lists no GPU",
 		"echo NVIDIA-SMI has failed because it could not communicate with the driver; exit 9": `nvidia-smi failed (exit status 9) and printed "NVIDIA-SMI has failed because it could not communicate with the driver", and DRIVER lists no GPU`,

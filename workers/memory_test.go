@@ -71,7 +71,7 @@ func TestGarbageAndCachesGoBeforeAttempts(t *testing.T) {
 }
 
 // The system may kill the process before the next heartbeat is due, and only heartbeats name its tasks.
-func TestAWorkerNearItsLimitSendsAHeartbeatEarly(t *testing.T) {
+func TestWorkerNearMemoryLimitSendsHeartbeat(t *testing.T) {
 	t.Parallel()
 	s := newScale(100)
 	s.live = 90
@@ -87,7 +87,7 @@ func TestAWorkerNearItsLimitSendsAHeartbeatEarly(t *testing.T) {
 	}
 }
 
-func TestTheYoungestAttemptsAreHandedBackAndTheLastOneFails(t *testing.T) {
+func TestMemoryLimitStopsYoungestAttemptsFirst(t *testing.T) {
 	t.Parallel()
 	s := newScale(100)
 	var attempts []context.Context
@@ -115,7 +115,7 @@ func TestTheYoungestAttemptsAreHandedBackAndTheLastOneFails(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatWasHandedBackRunsAloneTheNextTime(t *testing.T) {
+func TestReturnedAttemptRunsAloneNextTime(t *testing.T) {
 	t.Parallel()
 	s := newScale(100)
 	_, leaveA := s.begin(t, "a")
@@ -152,7 +152,7 @@ func TestAnAttemptThatWasHandedBackRunsAloneTheNextTime(t *testing.T) {
 	}
 }
 
-func TestAWorkerWhoseStoppedAttemptGoesOnEndsItself(t *testing.T) {
+func TestWorkerExitsWhenStoppedAttemptContinues(t *testing.T) {
 	t.Parallel()
 	s := newScale(100)
 	_, leave := s.begin(t, "a")
@@ -175,7 +175,7 @@ type hoard struct{ MiB int }
 
 // A coordinator learns from heartbeats the memory of a worker, and names it
 // when the worker has died.
-func TestHeartbeatsTellTheMemory(t *testing.T) {
+func TestHeartbeatsReportMemory(t *testing.T) {
 	t.Parallel()
 	const held = 48 << 20
 	l := newLab(t)
@@ -217,7 +217,7 @@ var tablesKind = kind("test/tables", func(ctx context.Context, t *tasks.Task) er
 // A long training brings ever new models, and its audits ever new tables: here 60, of
 // 10 MiB each with the values decoded from them. A worker that may cache 32 MiB must
 // not come to hold a part of them that grows.
-func TestAWorkerProcessDoesNotGrowWithTheModelsThatItSees(t *testing.T) {
+func TestWorkerMemoryDoesNotGrowWithModels(t *testing.T) {
 	t.Parallel()
 	if build.Race {
 		t.Skip("the race detector takes several times the memory")
@@ -270,7 +270,7 @@ func hoardingKind(gate string) tasks.Kind {
 
 // In a process with a limit of 256 MiB, two tasks of 160 MiB are one too many, and
 // one of 400 MiB fails.
-func TestAWorkerProcessKeepsWithinItsMemory(t *testing.T) {
+func TestWorkerProcessKeepsMemoryLimit(t *testing.T) {
 	t.Parallel()
 	g := newHTTPGate(t)
 	l, start := newProcessLab(t, g.url)

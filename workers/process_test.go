@@ -151,7 +151,7 @@ func newProcessLab(t *testing.T, gate string) (l *lab, start func(variables ...s
 	}
 }
 
-func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
+func TestKilledWorkerLeavesNoPartialNode(t *testing.T) {
 	t.Parallel()
 	g := newHTTPGate(t)
 	l, start := newProcessLab(t, g.url)
@@ -192,7 +192,7 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 
 // Two workers, a queue that forgets everything again and again, and a layered graph: the bytes must
 // be those of one undisturbed worker, however the tasks are assigned and repeated.
-func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
+func TestResultsDoNotDependOnWorkers(t *testing.T) {
 	t.Parallel()
 	const layers, width = 6, 5
 	graph := func() [][]tasks.Spec {

@@ -49,7 +49,7 @@ func files(t *testing.T, root string) []string {
 	return names
 }
 
-func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
+func TestWorkerWithAnotherStoreReturnsTasksAndEnds(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*storage.Archive) error{
 		"a new store": func(*storage.Archive) error { return nil },
@@ -108,7 +108,7 @@ func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
 	}
 }
 
-func TestAStoreIsTheSameByAnyAddressAndUnderAnyLeader(t *testing.T) {
+func TestStoreIdentityIgnoresAddressAndLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	root := t.TempDir()
@@ -131,7 +131,7 @@ func TestAStoreIsTheSameByAnyAddressAndUnderAnyLeader(t *testing.T) {
 	}
 }
 
-func TestTroubleWithTheStoreIsNoProofOfAnother(t *testing.T) {
+func TestUnreadableIdentityIsNotAnotherStore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	leader := l.leader("coordinator")
@@ -149,7 +149,7 @@ func TestTroubleWithTheStoreIsNoProofOfAnother(t *testing.T) {
 	}
 }
 
-func TestADamagedIdentityIsNoProofOfAnother(t *testing.T) {
+func TestDamagedIdentityIsNotAnotherStore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	leader := l.leader("coordinator")
@@ -161,7 +161,7 @@ func TestADamagedIdentityIsNoProofOfAnother(t *testing.T) {
 	}
 }
 
-func TestAWorkerWithAnotherStoreEndsWhileItsOtherTasksHaveTheirGrace(t *testing.T) {
+func TestWorkerWithAnotherStoreLetsTasksFinish(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	begun, leave := make(chan struct{}), make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-func TestAMissingInputIsNamed(t *testing.T) {
+func TestMissingInputIsReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	w := l.worker(hashKind)
@@ -46,7 +46,7 @@ func TestAMissingInputIsNamed(t *testing.T) {
 	l.do(b, 4, attempts.Done)
 }
 
-func TestAnInputThatIsKeptIsCopiedInTheStoreAndMissedWhenItIsGone(t *testing.T) {
+func TestKeptInputIsCopiedInStoreOrMissing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	w := l.worker(hashKind, kind("test/keep", func(ctx context.Context, t *tasks.Task) error {
@@ -84,7 +84,7 @@ func TestAnInputThatIsKeptIsCopiedInTheStoreAndMissedWhenItIsGone(t *testing.T) 
 	}
 }
 
-func TestOneDamagedReadIsNoObstacle(t *testing.T) {
+func TestDamagedReadIsRetried(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	w := l.worker(hashKind)
@@ -96,7 +96,7 @@ func TestOneDamagedReadIsNoObstacle(t *testing.T) {
 	l.do(mustSpec(t, hashKind, "b", input("a", a)), 1, attempts.Done)
 }
 
-func TestATornInputIsMissing(t *testing.T) {
+func TestTornInputIsReportedMissing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(l.worker(hashKind))
@@ -109,7 +109,7 @@ func TestATornInputIsMissing(t *testing.T) {
 	l.do(a, 1, attempts.Failed) // the leader has to remove the torn record
 }
 
-func TestAStoreInTroubleCostsNoTry(t *testing.T) {
+func TestStoreTroubleIsReportedAsStoreAway(t *testing.T) {
 	t.Parallel()
 	for op, name := range map[storagetest.Op]string{storagetest.Put: "blobs/*/*", storagetest.Create: "commits/*", storagetest.Get: "commits/*"} {
 		t.Run(string(op), func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAStoreInTroubleCostsNoTry(t *testing.T) {
 }
 
 // A worker that is cut off from its store asks it one question an attempt, so that others get the tasks soon.
-func TestAWorkerWithoutItsStoreHandsTasksBackUntried(t *testing.T) {
+func TestWorkerWithoutStoreReturnsTasksUntried(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(l.worker(hashKind))
@@ -152,7 +152,7 @@ func TestAWorkerWithoutItsStoreHandsTasksBackUntried(t *testing.T) {
 
 // A kind is told of a put that failed by the next one, or not at all if that was
 // its last; the attempt fails for the store's reason in both cases.
-func TestAFailedPutIsTheReasonWhateverTheKindSays(t *testing.T) {
+func TestFailedPutOverridesErrorOfKind(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.store.Add(&storagetest.Fault{Op: storagetest.Put, Name: "blobs/*/*", Err: storage.ErrFull})

@@ -7,7 +7,7 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-func TestAWorkerCountsHowItsAttemptsEnded(t *testing.T) {
+func TestTallyCountsAttemptResults(t *testing.T) {
 	t.Parallel()
 	var x tally
 	if got := x.attributes(); !reflect.DeepEqual(got, []any{"done", 0, "failed", 0, "handed_back", 0, "overtaken", 0}) {

@@ -21,7 +21,7 @@ func chainSpec(t *testing.T, k tasks.Kind, n int, inputs ...tasks.Input) tasks.S
 	return s
 }
 
-func TestACommitSaysHowLongTheStepsOfItsSegmentTook(t *testing.T) {
+func TestCommitRecordsTimesOfSegmentSteps(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(l.worker(stepKind, hashKind))
@@ -46,7 +46,7 @@ func TestACommitSaysHowLongTheStepsOfItsSegmentTook(t *testing.T) {
 	}
 }
 
-func TestAStepBeginsWithItsFirstPart(t *testing.T) {
+func TestStepStartsWithItsFirstPart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(l.worker(stepKind, hashKind))

@@ -57,7 +57,7 @@ func (l *lab) unfinished() (n int) {
 	return n
 }
 
-func TestAnExecutionGoesOnWhereAnotherOfItsNodeWas(t *testing.T) {
+func TestExecutionResumesFromUnfinishedState(t *testing.T) {
 	t.Parallel()
 	l, found := newLab(t), []int{}
 	k := slowKind(&found)
@@ -119,7 +119,7 @@ func TestOnlyNewFilesAreProgress(t *testing.T) {
 }
 
 // A damaged state counts as none: the work is done again, and stored again.
-func TestADamagedCheckpointIsNone(t *testing.T) {
+func TestDamagedCheckpointIsDiscarded(t *testing.T) {
 	t.Parallel()
 	l, found := newLab(t), []int{}
 	k := slowKind(&found)
@@ -142,7 +142,7 @@ func TestADamagedCheckpointIsNone(t *testing.T) {
 }
 
 // Of two executions that give other bytes the first counts, and it is no fault.
-func TestTheFirstOfExecutionsThatMayDifferCounts(t *testing.T) {
+func TestFirstNondeterministicResultWins(t *testing.T) {
 	t.Parallel()
 	l, n := newLab(t), 0
 	k := kind("test/random", func(ctx context.Context, t *tasks.Task) error {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestTheRateOfTokensFollowsWhatIsDoneLately(t *testing.T) {
+func TestTokenRateFollowsRecentWork(t *testing.T) {
 	t.Parallel()
 	var w work
 	now := time.Unix(1000, 0)

@@ -26,7 +26,7 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-func TestATaskIsRunAndCommitted(t *testing.T) {
+func TestTaskIsRunAndCommitted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	w := l.worker(hashKind)
@@ -71,7 +71,7 @@ func counted(k tasks.Kind) (tasks.Kind, *atomic.Int64) {
 	return k, &n
 }
 
-func TestACommittedNodeIsNotRunAgain(t *testing.T) {
+func TestCommittedNodeIsNotRunAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	k, runs := counted(hashKind)
@@ -95,7 +95,7 @@ var manyKind = kind("test/many", func(ctx context.Context, t *tasks.Task) error 
 	return nil
 })
 
-func TestAnEvictedNodeIsMadeAgain(t *testing.T) {
+func TestEvictedNodeIsRecomputed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(l.worker(hashKind, manyKind))
@@ -125,7 +125,7 @@ func fickleKind(put func(ctx context.Context, t *tasks.Task, data []byte) error)
 	})
 }
 
-func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
+func TestDivergentReplayFailsAndIsReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	k := fickleKind(func(ctx context.Context, t *tasks.Task, data []byte) error { return t.Put(ctx, "out", data) })
@@ -141,7 +141,7 @@ func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
 
 // An attempt past its timeout fails so that another is made; one that was stopped
 // is handed back as ever.
-func TestAnAttemptPastItsTimeoutFails(t *testing.T) {
+func TestTimedOutAttemptFails(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	k := kind("test/endless", func(ctx context.Context, _ *tasks.Task) error {
@@ -169,7 +169,7 @@ func TestAnAttemptPastItsTimeoutFails(t *testing.T) {
 }
 
 // Other bytes than those of another architecture are no fault of the task's.
-func TestOtherBytesThanAnotherArchitecturesAreNotReported(t *testing.T) {
+func TestDivergenceAcrossArchitecturesIsIgnored(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	var foreign *storage.Commit
@@ -200,7 +200,7 @@ func TestOtherBytesThanAnotherArchitecturesAreNotReported(t *testing.T) {
 	}
 }
 
-func TestTheLoserOfARaceReportsOtherBytes(t *testing.T) {
+func TestRaceLoserReportsDivergence(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	together := make(chan struct{})
@@ -276,7 +276,7 @@ func TestCommandsRunOnlyWhereTheyAreAllowed(t *testing.T) {
 }
 
 // The tokens of a task tell who took part in its round.
-func TestTokensOfASecretTaskAreNotCounted(t *testing.T) {
+func TestTokensOfSecretTasksAreNotCounted(t *testing.T) {
 	t.Parallel()
 	key := must.Get(secrets.Create(filepath.Join(t.TempDir(), "key")))(t)
 	tells := kind("test/tells", func(_ context.Context, t *tasks.Task) error {
@@ -297,7 +297,7 @@ func TestTokensOfASecretTaskAreNotCounted(t *testing.T) {
 }
 
 // Who runs a worker decides which of its variables commands may read.
-func TestAnExperimentGetsTheVariablesThatTheWorkerAllows(t *testing.T) {
+func TestCommandsGetOnlyAllowedVariables(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		allowed []string
@@ -321,7 +321,7 @@ func TestAnExperimentGetsTheVariablesThatTheWorkerAllows(t *testing.T) {
 	}
 }
 
-func TestATaskWhoseSecretKeyIsNotHereIsReturned(t *testing.T) {
+func TestTaskWithoutSecretKeyIsReturned(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	key := must.Get(secrets.Create(filepath.Join(t.TempDir(), "key")))(t)
@@ -338,7 +338,7 @@ func TestATaskWhoseSecretKeyIsNotHereIsReturned(t *testing.T) {
 	l.do(spec, 1, attempts.Done)
 }
 
-func TestErrorsOfAKind(t *testing.T) {
+func TestKindErrorsMapToResults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		run  func(ctx context.Context, t *tasks.Task) error
@@ -422,7 +422,7 @@ func TestStoppedAttemptsAreReturned(t *testing.T) {
 }
 
 // Work that is done when the stop comes is not thrown away.
-func TestAStopDoesNotInterruptACommit(t *testing.T) {
+func TestStopDoesNotInterruptCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	begun := make(chan struct{})
@@ -442,7 +442,7 @@ func TestAStopDoesNotInterruptACommit(t *testing.T) {
 }
 
 // An unreadable input is no fault of the task: it is handed back.
-func TestMessagesThatCannotBeReadAreHandedBack(t *testing.T) {
+func TestUnreadableMessagesAreReturned(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(l.worker(hashKind))
@@ -459,7 +459,7 @@ func TestMessagesThatCannotBeReadAreHandedBack(t *testing.T) {
 	}
 }
 
-func TestAnIdleWorkerExits(t *testing.T) {
+func TestIdleWorkerExits(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	w := l.worker(hashKind)
@@ -469,7 +469,7 @@ func TestAnIdleWorkerExits(t *testing.T) {
 	}
 }
 
-func TestTheIdleClockStandsStillWhileTasksRun(t *testing.T) {
+func TestIdleTimerPausesWhileBusy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -488,7 +488,7 @@ func TestTheIdleClockStandsStillWhileTasksRun(t *testing.T) {
 	})
 }
 
-func TestWorkersAreCheckedBeforeTheyRun(t *testing.T) {
+func TestRunRejectsIncompleteWorker(t *testing.T) {
 	t.Parallel()
 	err := (&Worker{Slots: -1}).Run(context.Background())
 	if err == nil {
@@ -517,7 +517,7 @@ func TestLogsAreKeptOnRequest(t *testing.T) {
 	}
 }
 
-func TestSinksKeepNoMoreThanTheirBudget(t *testing.T) {
+func TestSinkCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	s := newSink(testContext(t), newSource(l.archive, newBudget(0)), storage.Key{Digest: storage.DigestOf(nil)}, 2*bigBlob)

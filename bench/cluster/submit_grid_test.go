@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-func TestTheGridIsAnExperimentOfSeedsThatShareTheirTextAlone(t *testing.T) {
+func TestGridCellsShareTextOnly(t *testing.T) {
 	t.Parallel()
 	file := must.Get(writeGrid(t.TempDir(), 3))(t)
 	s := must.Get(submission.PrepareFile(t.Context(), file, must.Get(os.ReadFile(file))(t), experiment.Options{}, sources.LocalFinder{Folder: filepath.Dir(file)}, nil))(t)

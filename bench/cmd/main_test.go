@@ -39,7 +39,7 @@ func measure(t *testing.T, result any, args ...string) {
 	}
 }
 
-func TestTheScaleBenchmarkMeasuresAndLeavesNothingBehind(t *testing.T) {
+func TestScaleBenchmarkMeasuresAndCleansUp(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t, "--appendonly", "no")
 	store := filepath.Join(t.TempDir(), "store")
@@ -66,7 +66,7 @@ func TestTheScaleBenchmarkMeasuresAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestTheScaleBenchmarkRefusesARedisThatIsInUse(t *testing.T) {
+func TestScaleBenchmarkRejectsRedisInUse(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)
 	conn := must.Get(queue.Open(t.Context(), redis.URL()))(t)
@@ -85,7 +85,7 @@ func TestTheScaleBenchmarkRefusesARedisThatIsInUse(t *testing.T) {
 	}
 }
 
-func TestTheOverheadIsThatOfARoundThroughTheQueue(t *testing.T) {
+func TestOverheadIsQueuedMinusPlain(t *testing.T) {
 	t.Parallel()
 	var r cluster.OverheadResult
 	measure(t, &r, "queue", "--rounds", "3", "--chunks", "2")
@@ -94,7 +94,7 @@ func TestTheOverheadIsThatOfARoundThroughTheQueue(t *testing.T) {
 	}
 }
 
-func TestABenchmarkThatFailsPrintsItsErrorAlone(t *testing.T) {
+func TestFailingBenchmarkPrintsErrorOnly(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"expected a JSON object": {"clients", "--command", "true", "--config", "1"},
@@ -110,7 +110,7 @@ func TestABenchmarkThatFailsPrintsItsErrorAlone(t *testing.T) {
 	}
 }
 
-func TestSlotsOfOneProcessAreMeasuredBesideProcesses(t *testing.T) { // not parallel: it fills the machine
+func TestSlotsRow(t *testing.T) { // not parallel: it fills the machine
 	var r engine.Report
 	measure(t, &r, "engine", "--only", "slots", "--repeat", "1", "--price", "0.5")
 	if len(r.Rows) != 1 {

@@ -22,7 +22,7 @@ func someCanaries(t *testing.T, s *Subject, n int) {
 	}
 }
 
-func TestSubjectsAreRankedAlikeByAnyNumberOfWorkers(t *testing.T) {
+func TestRanksDoNotDependOnWorkers(t *testing.T) {
 	t.Parallel()
 	made := must.Get(subjects(t.Context(), auditText, size{vocabulary: 1000, records: 2000, steps: 2}))(t)
 	const canaries, references = 3, 200
@@ -44,7 +44,7 @@ func TestSubjectsAreRankedAlikeByAnyNumberOfWorkers(t *testing.T) {
 	}
 }
 
-func TestACanaryThatDoesNotExistIsRefused(t *testing.T) {
+func TestMissingCanaryIsRejected(t *testing.T) {
 	t.Parallel()
 	s := Subject{Name: "empty", Canaries: []byte(`[{"number": 0, "tokens": [4, 5, 6]}]`)}
 	if _, err := Rank(t.Context(), &s, 1, 10); err == nil {

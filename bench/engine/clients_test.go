@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { clientstest.Main(m) }
 
-func TestAProgramIsMeasuredBesideItsOwnLoop(t *testing.T) {
+func TestRunClientsMeasuresProgramAndLoop(t *testing.T) {
 	t.Parallel()
 	r := must.Get(RunClients(t.Context(), ClientsOptions{Command: clientstest.Command(), Config: []byte(`{"rate": 0.1}`), Words: 9, Examples: 4, Length: 3, Clients: 3}))(t)
 	// The program says that each loop takes half a second, which none does.
@@ -27,7 +27,7 @@ func TestAProgramIsMeasuredBesideItsOwnLoop(t *testing.T) {
 	}
 }
 
-func TestAProgramThatTellsNoTimeIsNotMeasured(t *testing.T) {
+func TestRunClientsRejectsProgramWithoutSeconds(t *testing.T) {
 	t.Parallel()
 	o := ClientsOptions{Command: clientstest.Command() + " | sed -u 's/\"seconds\":0.5,*//'", Words: 9, Examples: 4, Length: 3, Clients: 1}
 	o.Config = []byte(`{"rate": 0.1}`)

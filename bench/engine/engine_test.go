@@ -14,7 +14,7 @@ import (
 
 const speeches = "../../examples/data/state-of-the-union.jsonl.gz"
 
-func TestARunMeasuresTheRowsAskedFor(t *testing.T) { // not parallel: it measures allocations
+func TestRunMeasuresRequestedRows(t *testing.T) { // not parallel: it measures allocations
 	var seen []string
 	report := must.Get(Run(t.Context(), Options{
 		Repeat: 2, Only: []string{"allocations", "peak", "memory", "scoring-whole"}, Done: func(r Row) { seen = append(seen, r.Name) },
@@ -84,7 +84,7 @@ func TestBatchesAreRealSentences(t *testing.T) {
 	}
 }
 
-func TestATextThatIsNotThereSkipsTheRow(t *testing.T) {
+func TestMissingTextSkipsRow(t *testing.T) {
 	t.Parallel()
 	var r Row
 	must.Do(t, measureSentences(t.Context(), &bench{Options: Options{Repeat: 1, Text: filepath.Join(t.TempDir(), "none")}}, &r))

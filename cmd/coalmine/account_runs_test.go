@@ -21,7 +21,7 @@ training: {rounds: 3, cohort: 4, chunks: 1, privacy: {clip: 0.1, noise_multiplie
 grid: {axes: {training.privacy.noise_multiplier: [1, 0.8, 0]}}
 `
 
-func TestAccountTakesTheRecipesOfARunElsewhereToo(t *testing.T) {
+func TestAccountReportsCostsOfRunElsewhere(t *testing.T) {
 	t.Parallel()
 	home := smallRunOf(t, accountedFile, spendingText())
 	// One after another: a data directory has one user at a time.
@@ -103,7 +103,7 @@ func recomputesCosts(t *testing.T, home string) {
 }
 
 // A scale is about runs; a recipe is scaled by other flags.
-func TestAccountRefusesAScaleWithoutARun(t *testing.T) {
+func TestAccountRejectsMissingRunOrRecipe(t *testing.T) {
 	t.Parallel()
 	refuses(t, "--scale needs a RUN", "account", "--population=100", "--cohort=1", "--rounds=1", "--noise-multiplier=1", "--delta=0.1", "--scale=2")
 	refuses(t, "coalmine plan own.yaml prints the epsilon of the cells of a file", "account", "own.yaml")

@@ -93,7 +93,7 @@ func likePrinted(x float64, text string) string {
 	return strconv.FormatFloat(x, 'f', len(decimals), 64)
 }
 
-func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
+func TestAccountRejectsInvalidRecipes(t *testing.T) {
 	t.Parallel()
 	recipe := func(also ...string) []string {
 		return append([]string{"--population=392000", "--cohort=5000", "--rounds=784", "--noise-multiplier=1", "--delta=1e-7"}, also...)
@@ -161,7 +161,7 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 	}
 }
 
-func TestAccountWithoutNoiseSaysThatEpsilonIsInfinite(t *testing.T) {
+func TestAccountWithoutNoiseReportsInfiniteEpsilon(t *testing.T) {
 	t.Parallel()
 	args := []string{"--population=1000", "--cohort=10", "--rounds=5", "--noise-multiplier=0", "--delta=1e-5"}
 	if code, out, _ := account(t, args...); code != exitDone || !strings.Contains(out, "without noise there is no bound: epsilon is infinite") {
@@ -244,7 +244,7 @@ func TestAccountSolvesForTheProvedEpsilon(t *testing.T) {
 }
 
 // In any order of the rounds, the longest training of a sweep stays within.
-func TestAccountSolvesASweepForItsMostRounds(t *testing.T) {
+func TestAccountSolvesSweepForLongestTraining(t *testing.T) {
 	t.Parallel()
 	for _, solve := range [][]string{{"--solve=noise"}, {"--solve=cohort", "--noise-multiplier=1"}} {
 		code, out, stderr := account(t, append(solve, "--population=392000", "--cohort=3000", "--delta=1e-7", "--target-epsilon=8",
@@ -295,7 +295,7 @@ func TestAccountScalesASimulationUp(t *testing.T) {
 }
 
 // A target that nothing reaches is not a number of rounds.
-func TestAccountSaysWhereTheSearchForRoundsEnds(t *testing.T) {
+func TestAccountReportsLimitOfRoundsSearch(t *testing.T) {
 	t.Parallel()
 	args := []string{"--population=392000", "--cohort=5000", "--delta=1e-7", "--noise-multiplier=1", "--target-epsilon=1e300", "--solve=rounds"}
 	if code, out, _ := account(t, args...); code != exitDone || !strings.Contains(out, "rounds            at least 2^40 stay within the target") {
@@ -307,7 +307,7 @@ func TestAccountSaysWhereTheSearchForRoundsEnds(t *testing.T) {
 }
 
 // A least noise or delta at which the search ends is a bound from above alone.
-func TestAccountSaysWhereTheSearchForTheLeastEnds(t *testing.T) {
+func TestAccountReportsLimitOfNoiseAndDeltaSearch(t *testing.T) {
 	t.Parallel()
 	recipe := []string{"--population=1000", "--cohort=10", "--rounds=1"}
 	for field, args := range map[string][]string{
@@ -340,7 +340,7 @@ func TestAccountProvesNothingWithoutNoise(t *testing.T) {
 }
 
 // The largest population that a flag takes has a cohort that fits.
-func TestAccountSolvesForACohortOfTheLargestPopulation(t *testing.T) {
+func TestAccountSolvesCohortOfLargestPopulation(t *testing.T) {
 	t.Parallel()
 	code, out, stderr := account(t, "--population=9223372036854775807", "--cohort=10", "--rounds=10", "--delta=1e-7",
 		"--noise-multiplier=0.01", "--target-epsilon=1", "--solve=cohort", "--json")
@@ -377,7 +377,7 @@ func TestAccountReproducesAdaptiveClipping(t *testing.T) {
 
 // With Poisson cohorts, and with the tree, epsilon is no convention: it is proved,
 // and is labelled so, in the text and in the picture.
-func TestAccountLabelsWhatIsProvedAsProved(t *testing.T) {
+func TestAccountLabelsProvedEpsilons(t *testing.T) {
 	t.Parallel()
 	recipe := []string{"--population=10000", "--cohort=10", "--rounds=100,1000", "--noise-multiplier=1", "--delta=1e-5"}
 	for mechanism, relation := range map[string]privacy.Neighbouring{"--sampling=poisson": privacy.AddOrRemoveOne, "--tree": privacy.ZeroOutOne} {
@@ -394,7 +394,7 @@ func TestAccountLabelsWhatIsProvedAsProved(t *testing.T) {
 	}
 }
 
-func TestAFailedPlotLeavesTheFileAlone(t *testing.T) {
+func TestFailedPlotKeepsExistingFile(t *testing.T) {
 	t.Parallel()
 	plot := filepath.Join(t.TempDir(), "epsilon.svg")
 	writeFile(t, plot, "older")
@@ -439,7 +439,7 @@ func TestAccountComposesRecipesOfAFile(t *testing.T) {
 	wellFormed(t, curve)
 }
 
-func TestAccountRefusesFilesOfRecipesThatItCannotUse(t *testing.T) {
+func TestAccountRejectsInvalidComposeFlags(t *testing.T) {
 	t.Parallel()
 	file := composedFile(t)
 	for want, args := range map[string][]string{
@@ -458,7 +458,7 @@ func TestAccountRefusesFilesOfRecipesThatItCannotUse(t *testing.T) {
 	}
 }
 
-func TestAccountAnswersWithDeltaAndErrors(t *testing.T) {
+func TestAccountReportsDeltaAndTradeOff(t *testing.T) {
 	t.Parallel()
 	numbers := filepath.Join(t.TempDir(), "errors.csv")
 	var report struct {
@@ -498,7 +498,7 @@ func TestAccountStopsAtTheFirstInterrupt(t *testing.T) {
 }
 
 // run.py finds every epsilon of the command in the corpus sound, and none too loose.
-func TestTheCorpusOfEpsilonsPassesElsewhere(t *testing.T) {
+func TestConformanceCorpusPassesElsewhere(t *testing.T) {
 	t.Parallel()
 	python, dir := testserver.Python(t, "json"), "../../privacy/conformance/"
 	run := exec.CommandContext(t.Context(), python, dir+"run.py", python, dir+"coalmine.py")

@@ -18,7 +18,7 @@ func commandLine(t *testing.T, path string) string {
 	return "'" + strings.Join(servetest.Command(t, []byte(model)).Args, "' '") + "'"
 }
 
-func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
+func TestAuditOfCommandMatchesAuditOfFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, model := servedModel(t, dir)
@@ -43,7 +43,7 @@ func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
 	}
 }
 
-func TestAuditRefusesACommandThatCannotServe(t *testing.T) {
+func TestAuditRejectsInvalidCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, model := servedModel(t, dir)

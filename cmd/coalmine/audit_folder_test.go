@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-func TestAuditReadsAFolderOfHuggingFacesLayout(t *testing.T) {
+func TestAuditReadsHuggingFaceFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
-func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
+func TestAuditRejectsMissingAndUnreadableInputs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -43,7 +43,7 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 	}
 }
 
-func TestAuditTableSaysWhatIsOnlyABound(t *testing.T) {
+func TestAuditTableMarksBoundsAndEstimates(t *testing.T) {
 	t.Parallel()
 	yes, no, first, far, high, low, se := true, false, int64(1), int64(5200), 17.6, 5.3, 0.1
 	var out bytes.Buffer
@@ -66,7 +66,7 @@ random sampling: 1 of 3 memorized, among 200000 references
 	}
 }
 
-func TestAuditTableHasFittedExposuresWhereTheyWereAskedFor(t *testing.T) {
+func TestAuditTableShowsFittedExposures(t *testing.T) {
 	t.Parallel()
 	bits, se := 38.94, 1.2
 	var out bytes.Buffer
@@ -99,7 +99,7 @@ func servedModel(t *testing.T, dir string) (*servetest.Completions, string) {
 
 // An audit of an endpoint prints the output of the audit of the same model's file, and
 // the precision of the server.
-func TestAuditAsksAnEndpointForWhatItsFileWouldSay(t *testing.T) {
+func TestAuditOfEndpointMatchesAuditOfFile(t *testing.T) {
 	dir := t.TempDir()
 	s, model := servedModel(t, dir)
 	list := filepath.Join(dir, "list.txt")
@@ -132,7 +132,7 @@ func TestAuditAsksAnEndpointForWhatItsFileWouldSay(t *testing.T) {
 	}
 }
 
-func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
+func TestAuditRejectsInvalidEndpoints(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, model := servedModel(t, dir)
@@ -158,7 +158,7 @@ func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
 	}
 }
 
-func TestAuditTableHasTheIntervalsOfAnEndpoint(t *testing.T) {
+func TestAuditTableShowsEndpointIntervals(t *testing.T) {
 	t.Parallel()
 	yes, no, rank, low, high, exposure := true, false, int64(3), int64(1), int64(8), 6.1
 	var out bytes.Buffer

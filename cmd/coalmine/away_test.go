@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-func TestRunsCanBeLookedAtAndSteeredWhileRedisIsAway(t *testing.T) {
+func TestStatusAndPauseWorkWithoutRedis(t *testing.T) {
 	t.Parallel()
 	url := "file://" + filepath.Join(t.TempDir(), "store")
 	store := must.Get(open.Open(t.Context(), url))(t)
@@ -48,7 +48,7 @@ func TestRunsCanBeLookedAtAndSteeredWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-func TestNoStoreIsMadeWhileRedisIsAway(t *testing.T) {
+func TestNoStoreIsCreatedWithoutRedis(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	for _, args := range [][]string{
@@ -63,7 +63,7 @@ func TestNoStoreIsMadeWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-func TestServeRefusesAnAddressBeforeItAnnouncesIt(t *testing.T) {
+func TestServeRejectsPublicAddressWithoutToken(t *testing.T) {
 	t.Parallel()
 	l := listenFlags{address: "0.0.0.0:0"}
 	listener, err := l.listen()
@@ -75,7 +75,7 @@ func TestServeRefusesAnAddressBeforeItAnnouncesIt(t *testing.T) {
 	}
 }
 
-func TestAMissingOrUnexpectedArgumentIsNamed(t *testing.T) {
+func TestCommandsReportMissingAndExtraArguments(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"run: expected the FILE of an experiment, or --continue":                           {"run"},

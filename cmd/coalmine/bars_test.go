@@ -64,7 +64,7 @@ func TestBarsFitTheTerminal(t *testing.T) {
 	}
 }
 
-func TestBesideABarStandsWhatWasMeasuredLast(t *testing.T) {
+func TestBarShowsLatestMeasurement(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	d := newBarDisplay(&out, 12, mpb.WithWidth(200), mpb.WithAutoRefresh())

@@ -53,7 +53,7 @@ func scoresOf(t *testing.T, f *canaryfiles.File, model string) string {
 }
 
 // Canaries that leave as files and come back as scores have the verdicts of the run.
-func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
+func TestScoreFilesReproduceVerdictsOfRun(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	home := smallRun(t, outsideFile)
@@ -174,7 +174,7 @@ func checkOutside(t *testing.T, home string, got *canaryfiles.Report) {
 	}
 }
 
-func TestCanariesAndScoresThatDoNotFitAreRefused(t *testing.T) {
+func TestInvalidCanariesAndScoresAreRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	list, scores := filepath.Join(dir, "canaries.jsonl"), filepath.Join(dir, "scores.jsonl")

@@ -84,7 +84,7 @@ audit: {random_sampling: {references: 500}, fail_if: {exposure: 0.1}}
 
 // The pipelines of the page run as they stand, on a smaller example, and behave as the
 // page says: exit status 4 when a gate fails, and artifacts in any case.
-func TestThePipelinesOfThePageStopAtAFailedGate(t *testing.T) {
+func TestPipelinesOfThePageStopAtFailedGate(t *testing.T) {
 	t.Parallel()
 	github, gitlab := pipelines(t)
 	for name, steps := range map[string]pipelineSteps{"GitHub": github.steps(), "GitLab": gitlab.steps()} {

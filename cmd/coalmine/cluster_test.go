@@ -79,7 +79,7 @@ func TestASignalEndsTheWaitForRedis(t *testing.T) {
 }
 
 // The keys of the store are in the environment, which tests share.
-func TestTheWaitForAClusterEndsInTime(t *testing.T) {
+func TestWaitForClusterTimesOut(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-key")
 	redis, s3 := "redis://"+testserver.RefusingAddress(t), "s3://coalmine/store?endpoint=http://"+testserver.RefusingAddress(t)
@@ -99,7 +99,7 @@ func TestTheWaitForAClusterEndsInTime(t *testing.T) {
 
 // A secret that was not mounted leaves an empty file; without a token, everybody
 // who reaches the server could do everything.
-func TestAnEmptyTokenFileIsRefused(t *testing.T) {
+func TestEmptyTokenFileIsRejected(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
 	for _, content := range []string{"", "\n", " \t\n"} {

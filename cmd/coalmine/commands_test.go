@@ -38,7 +38,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	}
 }
 
-func TestErrorsAreJSONWhereJSONIsAskedFor(t *testing.T) {
+func TestErrorsAreJSONWithJSONFlag(t *testing.T) {
 	t.Parallel()
 	for _, want := range []struct {
 		args        []string
@@ -58,7 +58,7 @@ func TestErrorsAreJSONWhereJSONIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestACommandThatASignalEndsSaysNoMoreThanThat(t *testing.T) {
+func TestInterruptedCommandReportsOnlyInterrupt(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"status"}, {"results", "latest"}, {"export", "latest", "c01"}, {"rm", "latest"}, {"gc"}} {
 		ctx, interrupt := context.WithCancelCause(t.Context())
@@ -78,7 +78,7 @@ func TestACommandThatASignalEndsSaysNoMoreThanThat(t *testing.T) {
 }
 
 // An unknown command suggests the commands with similar names or the same purpose, and no others.
-func TestOnlyCommandsThatFitAreSuggested(t *testing.T) {
+func TestSimilarCommandsAreSuggested(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
 		"ls": "status", "list": "status", "stat": "status", "watchh": "watch", "resluts": "results", "xy": "", "resluts --format csv": "results",

@@ -45,7 +45,7 @@ func commandsOfPage(t *testing.T) (found []string) {
 	return found
 }
 
-func TestThePageOfCommandsListsEachCommandOnceInItsGroup(t *testing.T) {
+func TestThePageOfCommandsMatchesProgram(t *testing.T) {
 	t.Parallel()
 	page, program := commandsOfPage(t), typedCommands(newRoot(io.Discard, io.Discard), "")
 	slices.Sort(page)
@@ -71,7 +71,7 @@ func helps(look func(c *cobra.Command, help string)) {
 	walk(root)
 }
 
-func TestEveryCommandHasASentenceAGroupAndAnExample(t *testing.T) {
+func TestEveryCommandHasSummaryGroupAndExample(t *testing.T) {
 	t.Parallel()
 	helps(func(c *cobra.Command, _ string) {
 		ofProgram := c.HasParent() && !c.Parent().HasParent()

@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/runs/datadir"
 )
 
-func TestShellsCompleteWhatTheUsageNames(t *testing.T) {
+func TestShellCompletionFollowsUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := must.Get(open.Open(t.Context(), datadir.StorePath(dir)))(t)
@@ -38,7 +38,7 @@ func TestShellsCompleteWhatTheUsageNames(t *testing.T) {
 	}
 }
 
-func TestArgumentsAreNamedByTheUsage(t *testing.T) {
+func TestArgumentNamesComeFromUsage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		usage    string

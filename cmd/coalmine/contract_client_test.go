@@ -8,7 +8,7 @@ import (
 	"coalmine/workers/clients/clientstest"
 )
 
-func TestContractCheckSaysWhatAClientBreaks(t *testing.T) {
+func TestContractCheckReportsBrokenClientRules(t *testing.T) {
 	t.Parallel()
 	line := clientstest.Command()
 	passed := prints(t, "contract", "check", "client", "--command", line)

@@ -33,7 +33,7 @@ func TestThePythonClientPassesItsTestsElsewhere(t *testing.T) {
 
 // A model that this program has trained, computed by another and asked by contract, has the
 // native audit's verdicts.
-func TestAModelScoredByContractHasTheOutcomesOfItsRunElsewhere(t *testing.T) {
+func TestContractScorerMatchesNativeAuditElsewhere(t *testing.T) {
 	t.Parallel()
 	name := testserver.Python(t, "numpy, torch")
 	testserver.WithoutRace(t)

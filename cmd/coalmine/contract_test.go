@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/score"
 )
 
-func TestContractCheckSaysWhatIsBroken(t *testing.T) {
+func TestContractCheckReportsBrokenScoreRules(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, model := servedModel(t, dir)

@@ -10,7 +10,7 @@ import (
 )
 
 // A folder of text files becomes a source that can be looked at like any other.
-func TestTextFilesBecomeASource(t *testing.T) {
+func TestConvertTextsWritesSource(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"ann", "bob"} {

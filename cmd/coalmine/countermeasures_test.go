@@ -74,12 +74,12 @@ grid:
     - {data.partition: by-user, data.sanitize: {own: ["[0-9]0"]}}
 `
 
-func TestWhatTheDisagreementFilterLeavesIsFoundElsewhere(t *testing.T) {
+func TestDisagreementFilterIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	checkDataOf(t, disagreeingFile)
 }
 
-func TestWhatSanitizationLeavesIsFoundElsewhere(t *testing.T) {
+func TestSanitizationIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	checkDataOf(t, sanitizedFile)
 }
@@ -92,7 +92,7 @@ func checkDataOf(t *testing.T, file string) {
 	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
 }
 
-func TestWhatEarlyStoppingTookGivesItsLossElsewhere(t *testing.T) {
+func TestEarlyStoppingIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	numpy := testserver.Python(t, "numpy")
 	dirs := exportCells(t, smallRun(t, stoppedFile))
@@ -100,7 +100,7 @@ func TestWhatEarlyStoppingTookGivesItsLossElsewhere(t *testing.T) {
 	runPython(t, ".", append([]string{numpy, "-m", "check_data"}, dirs...)...)
 }
 
-func TestATrainingEndsWhereItsRecallIsReachedElsewhereToo(t *testing.T) {
+func TestTargetRecallEndsTrainingElsewhere(t *testing.T) {
 	t.Parallel()
 	numpy := testserver.Python(t, "numpy")
 	home := smallRun(t, targetFile)

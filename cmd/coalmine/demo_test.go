@@ -6,7 +6,7 @@ import (
 )
 
 // The test trains each model for a moment. The head of examples/demo.yaml has the results at its own sizes.
-func TestTheDemonstrationNeedsNoFile(t *testing.T) {
+func TestDemoNeedsNoFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	demo := []string{"demo", "--set", "data.share=2%", "--set", "data.users.words=100", "--set", "canaries.per_configuration=1",
@@ -26,7 +26,7 @@ func TestTheDemonstrationNeedsNoFile(t *testing.T) {
 }
 
 // Below the table stand commands that exist.
-func TestTheCommandsAfterTheDemonstrationExist(t *testing.T) {
+func TestDemoNextCommandsExist(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{"", " --home demo"} {
 		_, next, _ := strings.Cut(demoNext(place), "Next:\n")

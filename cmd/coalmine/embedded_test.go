@@ -19,7 +19,7 @@ import (
 	"coalmine/workflows/runs/datadir"
 )
 
-func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
+func TestServeHomeUsesGivenAddressAndToken(t *testing.T) {
 	t.Parallel()
 	dir, address, token := t.TempDir(), testserver.FreeAddress(t), "a-token-of-26-characters-xx"
 	file := filepath.Join(dir, "token")
@@ -54,7 +54,7 @@ func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
 	}
 }
 
-func TestAHomeRefusesFlagsThatItCannotHeed(t *testing.T) {
+func TestServeHomeRejectsPublicServingFlags(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "home")
 	for _, flags := range [][]string{{"--tls-cert", "cert.pem"}, {"--host", "example.org"}, {"--insecure"}, {"--listen", "0.0.0.0:0"}} {
@@ -67,7 +67,7 @@ func TestAHomeRefusesFlagsThatItCannotHeed(t *testing.T) {
 }
 
 // A run in a home shares the machine with the unfinished runs there.
-func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
+func TestRunListsOtherUnfinishedRuns(t *testing.T) {
 	t.Parallel()
 	store := must.Get(open.Open(t.Context(), t.TempDir()))(t)
 	archive := storage.NewArchive(store)
@@ -90,7 +90,7 @@ func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
 }
 
 // A command that has submitted a run follows that run alone, though the id of a removed one begins that of another.
-func TestACommandFollowsNoOtherRunThanItsOwn(t *testing.T) {
+func TestSubmitFollowsOnlySubmittedRun(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)
@@ -110,7 +110,7 @@ func TestACommandFollowsNoOtherRunThanItsOwn(t *testing.T) {
 	}
 }
 
-func TestAHomeWithoutRunsSaysSo(t *testing.T) {
+func TestCommandsReportHomeWithoutRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for says, args := range map[string][]string{

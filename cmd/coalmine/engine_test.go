@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-func TestClassLimitsNameClassesThatExist(t *testing.T) {
+func TestClassLimitsRejectInvalidEntries(t *testing.T) {
 	t.Parallel()
 	limits, err := classLimits(compile.Registry(), map[string]int{"compute": 3})
 	if err != nil || len(limits) != 1 || limits[tasks.Compute] != 3 {
@@ -25,7 +25,7 @@ func TestClassLimitsNameClassesThatExist(t *testing.T) {
 	}
 }
 
-func TestWorkersRunCommandsOnlyIfTheyAreAllowed(t *testing.T) {
+func TestWorkersRunCommandsOnlyIfAllowed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		classes []string

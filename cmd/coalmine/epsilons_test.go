@@ -166,7 +166,7 @@ func epsilonsOf(page string) (found [][2]string) {
 
 // Every account command in the pages and in the heads of the examples prints the epsilons beside it,
 // and a page with such commands has no other epsilon.
-func TestEpsilonsInTheDocsAreThoseOfTheirCommands(t *testing.T) {
+func TestEpsilonsInTheDocsMatchCommands(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	root, all := documents(t)

@@ -34,7 +34,7 @@ func setPython(t *testing.T, name string) {
 
 // The examples' programs train, score and are audited; another program computes their networks and
 // audits by itself. The environment is shared by tests.
-func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
+func TestPyTorchExamplesAreAuditedElsewhere(t *testing.T) {
 	testserver.WithoutRace(t)
 	name := testserver.Python(t, "torch, scipy")
 	setPython(t, name)
@@ -60,7 +60,7 @@ const besideNetwork = `import runpy, sys; sys.path.insert(0, "."); runpy.run_mod
 
 // The example of images is trained by both contracts; another program computes its network and attacks
 // by itself. The environment is shared by tests.
-func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
+func TestDigitsExampleIsRecomputedElsewhere(t *testing.T) {
 	testserver.WithoutRace(t)
 	name := testserver.Python(t, "numpy")
 	setPython(t, name)
@@ -91,7 +91,7 @@ func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
 
 // The example of DP-SGD runs in a directory with nothing in it, and passes its contract; SciPy gives the same verdicts.
 // A right training is refuted with a probability of 0.0001; the seed is fixed. The environment is shared by tests.
-func TestTheFaultsInTheExampleOfDPSGDAreFoundElsewhere(t *testing.T) {
+func TestDPSGDExampleFaultsAreFoundElsewhere(t *testing.T) {
 	testserver.WithoutRace(t)
 	name := testserver.Python(t, "torch, numpy, scipy.stats")
 	setPython(t, name)

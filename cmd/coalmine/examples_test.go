@@ -24,7 +24,7 @@ func inEmptyFolder(t *testing.T, folder string, args ...string) (string, error) 
 	return string(output), err
 }
 
-func TestExamplesRunFromAnyFolder(t *testing.T) {
+func TestExamplesPlanFromAnyFolder(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for _, args := range [][]string{
@@ -59,7 +59,7 @@ func TestExamplesRunFromAnyFolder(t *testing.T) {
 	}
 }
 
-func TestDataOfExamplesAreMadeOnceAndNotReplacedElsewhere(t *testing.T) {
+func TestExampleDataAreMadeOnceElsewhere(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestExplainPrintsAFieldAndTheFieldsOfABlock(t *testing.T) {
+func TestExplainPrintsFieldsAndBlocks(t *testing.T) {
 	t.Parallel()
 	field := prints(t, "explain", "training.privacy.noise_multiplier")
 	for _, want := range []string{"a number from 0 to 1000000", "default: 0", "clip / cohort"} {
@@ -53,7 +53,7 @@ func TestExplainPrintsAColumnOfResults(t *testing.T) {
 	refuses(t, "did you mean recall_at_1?", "explain", "recall_at1")
 }
 
-func TestFieldsAreCompleted(t *testing.T) {
+func TestExplainCompletesFields(t *testing.T) {
 	t.Parallel()
 	if got := prints(t, "__complete", "explain", "training.privacy.noise_"); !strings.HasPrefix(got, "training.privacy.noise_multiplier\ntraining.privacy.noise_by\n:") {
 		t.Errorf("completed to %s", got)

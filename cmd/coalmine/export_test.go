@@ -207,7 +207,7 @@ func (b *brokenAPI) Data(ctx context.Context, run, cell string, table dataexport
 	return err
 }
 
-func TestAnExportThatBreaksOffLeavesNothing(t *testing.T) {
+func TestFailedDataExportLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	f := dataExportFlags{dir: filepath.Join(parent, "export"), format: string(dataexport.JSONLines)}

@@ -50,7 +50,7 @@ type copied struct {
 
 // A training that leaves the model of a native one has the native one's verdicts. On its way it is
 // killed by kill -9 once.
-func TestAModelThatIsNotOursIsAuditedAsOurs(t *testing.T) {
+func TestExternalTrainingMatchesNativeAudit(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	native := smallRun(t, outsideFile)
@@ -93,7 +93,7 @@ audit: {}
 
 // A program is asked about bytes one by one, also about spaces, so that its accuracy is that of a native
 // model.
-func TestUtilityOfBytesIsThatOfANativeModel(t *testing.T) {
+func TestExternalByteUtilityMatchesNativeModel(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	native := smallRun(t, bytesUtilityFile)
@@ -165,7 +165,7 @@ var gridFile = strings.NewReplacer(
 
 // A grid of trainings that are not ours is compared, has means over its seeds and stops at its
 // limits, as one of ours does.
-func TestAGridOfTrainingsThatAreNotOursIsReadAsOurs(t *testing.T) {
+func TestExternalGridMatchesNativeResults(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	native := smallRun(t, outsideFile+"grid: {replicates: 2}\n")
@@ -252,7 +252,7 @@ training: {command: sh train.sh, code: trainer, rounds: 1}
 `
 
 // A report that reads no model is there before the training has ended, however that ends.
-func TestACellWhoseTrainingFailsHasFailedWithoutAnAudit(t *testing.T) {
+func TestFailedTrainingFailsCellWithoutAudit(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, unauditedFile, string(taskstest.Text(300)))
 	dir := filepath.Dir(path)
@@ -285,7 +285,7 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 	refuses(t, "latest, cell c01: a program trained the model (training.command)", "sample", "latest", "c01", "--home", home)
 }
 
-func TestProgramsThatTrainAreChecked(t *testing.T) {
+func TestContractCheckReportsBrokenTrainRules(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const right = `n=$(cat checkpoint/n 2>/dev/null || echo 0)
@@ -342,7 +342,7 @@ done
 `
 
 // Each fault is one replacement in the stepper.
-func TestProgramsThatStepAreChecked(t *testing.T) {
+func TestContractCheckReportsBrokenStepRules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ from, to, want string }{
 		"right":      {"", "", "pass   steps as its claim says"},
@@ -371,7 +371,7 @@ func TestProgramsThatStepAreChecked(t *testing.T) {
 }
 
 // Without a step a training is told how to check the other way to serve audit.neighbours.
-func TestATrainingWithoutAStepIsToldWhatItLacks(t *testing.T) {
+func TestMissingStepOfTrainingIsReported(t *testing.T) {
 	t.Parallel()
 	code := t.TempDir()
 	writeFile(t, filepath.Join(code, "train.sh"), `echo weights > out/model; echo '{"model":"out/model"}' > out/result.json`)
@@ -436,7 +436,7 @@ type imageVerdicts struct {
 
 // A training of images that leaves the classifier of a native one has the native one's verdicts. It
 // reads three files, and is killed by kill -9 once.
-func TestAClassifierThatIsNotOursIsAuditedAsOurs(t *testing.T) {
+func TestExternalClassifierMatchesNativeAudit(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	dir := t.TempDir()
@@ -476,7 +476,7 @@ cp trained out; echo '{"model":"out/trained","score":"`+program+` serve-score ou
 }
 
 // A program's work on images and several files is checked with made-up ones.
-func TestProgramsOfImagesAreChecked(t *testing.T) {
+func TestContractCheckCoversImagePrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "train.sh"), `[ "$(ls in | tr '\n' ' ')" = "job.json train-00000-of-00002.jsonl train-00000-of-00002.npy train-00001-of-00002.jsonl train-00001-of-00002.npy " ] || exit 1
@@ -524,7 +524,7 @@ training: {command: sh train.sh, code: trainer, rounds: 3}
 
 // While a program trains, without a checkpoint, the status, the table, the rows of rounds and the files of trackers have the
 // losses and the metrics of the rounds that it has reported. The program goes on once the test has seen them.
-func TestATrainingProgramIsFollowedByItsNumbers(t *testing.T) {
+func TestTrainingProgramMetricsAppearWhileItRuns(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, reportingFile, spendingText())
 	dir := filepath.Dir(path)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestFiguresAreFilesByTheirTitles(t *testing.T) {
+func TestFiguresAreFilesNamedByTitle(t *testing.T) {
 	t.Parallel()
 	home, _ := replicatesHome(t)
 	dir := filepath.Join(t.TempDir(), "figures")
@@ -32,7 +32,7 @@ func TestFiguresAreFilesByTheirTitles(t *testing.T) {
 	}
 }
 
-func TestFiguresNeedAFolder(t *testing.T) {
+func TestFiguresRejectInvalidFlags(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"--format svg writes several files: name a folder with -o": {"--format", "svg"},
@@ -45,7 +45,7 @@ func TestFiguresNeedAFolder(t *testing.T) {
 }
 
 // A PDF has a page for each figure, and pictures are files of one figure.
-func TestFiguresAreOneFileOrAFolder(t *testing.T) {
+func TestPDFHoldsAllFiguresAndPNGOne(t *testing.T) {
 	t.Parallel()
 	home, _ := replicatesHome(t)
 	dir := t.TempDir()

@@ -79,7 +79,7 @@ func picture(t *testing.T, path string) image.Image {
 	return p
 }
 
-func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
+func TestGANIsSampledExportedAndShownElsewhere(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	home := smallRunOf(t, generatedFile, barsOf(300))
@@ -166,7 +166,7 @@ func overwritten(t *testing.T, from string) string {
 	return dir
 }
 
-func TestATextModelMakesNoImagesAndPreparesNothing(t *testing.T) {
+func TestImageFlagsAreRejectedForTextModel(t *testing.T) {
 	t.Parallel()
 	home := smallRun(t, sampleFile)
 	refuses(t, "--sheet applies to models that generate images", "sample", "latest", "c01", "--home", home, "--sheet", "x.png")

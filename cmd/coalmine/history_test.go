@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-func TestLogsTellWhatHappenedAndStatusWhatIsAttached(t *testing.T) {
+func TestLogsShowHistoryAndStatusShowsNotes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	home, source, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "one.yaml")

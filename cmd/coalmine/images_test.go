@@ -36,7 +36,7 @@ func TestInspectShowsTheImagesOfASource(t *testing.T) {
 	}
 }
 
-func TestInspectCountsImagesForPrograms(t *testing.T) {
+func TestInspectPrintsImageCountsAsJSON(t *testing.T) {
 	t.Parallel()
 	var got inspection
 	decodeJSON(t, prints(t, "data", "inspect", handwriting, "--level", "image", "--json", "--iid", "--held-out-users", "0.1"), &got)
@@ -74,7 +74,7 @@ func TestImagesWithTagsAreConvertedAndCounted(t *testing.T) {
 	}
 }
 
-func TestMistakesAboutImagesAreNamed(t *testing.T) {
+func TestInvalidImageFlagsAndDataAreRejected(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	out := filepath.Join(folder, "a.jsonl.gz")

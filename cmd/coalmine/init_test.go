@@ -119,7 +119,7 @@ var dataOfInit = []struct {
 
 // For any form, size and seed of the data, the file plans, and its canaries replace less
 // than 1% of the training data.
-func TestInitProposesWhatFitsTheData(t *testing.T) {
+func TestInitProposalsFitTheData(t *testing.T) {
 	t.Parallel()
 	for i, d := range dataOfInit {
 		for _, size := range []int{140, 1500} {
@@ -173,7 +173,7 @@ func checkInserted(t *testing.T, file, dir string) {
 }
 
 // Three commands lead from a table to its results: init, run and results.
-func TestAFileOfInitRuns(t *testing.T) {
+func TestInitFileRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data, file, home := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml"), filepath.Join(dir, "home")
@@ -192,7 +192,7 @@ func TestAFileOfInitRuns(t *testing.T) {
 	}
 }
 
-func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
+func TestInitRejectsBadDataAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -239,7 +239,7 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 	}
 }
 
-func TestInitPrintsInPlaceOfWriting(t *testing.T) {
+func TestInitDryRunWritesNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data, file := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml")
@@ -253,7 +253,7 @@ func TestInitPrintsInPlaceOfWriting(t *testing.T) {
 	}
 }
 
-func TestInitAsksForWhatNobodyHasSaid(t *testing.T) {
+func TestInitAsksForMissingFlags(t *testing.T) {
 	t.Parallel()
 	var asked strings.Builder
 	f := initFlags{answers: &answers{bufio.NewScanner(strings.NewReader("posts.csv\n\nmaybe\nyes\n90s\nwords\nnone\n")), &asked}}
@@ -269,7 +269,7 @@ func TestInitAsksForWhatNobodyHasSaid(t *testing.T) {
 }
 
 // A copy of an example has the example's keys in any directory, and from any working directory.
-func TestInitCopiesExamplesThatRunFromAnyFolder(t *testing.T) {
+func TestInitCopyPlansLikeItsExample(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	home := filepath.Join(folder, "home")
@@ -294,7 +294,7 @@ func plannedCells(plan string) string {
 }
 
 // Another seed draws other users for the test part: a word of one user alone is not in every training part.
-func TestInitProposesAllWordsThatEverySeedHas(t *testing.T) {
+func TestInitVocabularyHoldsForEverySeed(t *testing.T) {
 	t.Parallel()
 	for rare, atMost := range map[int]int{0: 51, 20: 51 + 18} {
 		var b strings.Builder
@@ -318,7 +318,7 @@ func TestInitProposesAllWordsThatEverySeedHas(t *testing.T) {
 	}
 }
 
-func TestInitNamesTheExamplesThatSomebodyMayMean(t *testing.T) {
+func TestInitSuggestsSimilarExamples(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "first.yaml")
@@ -377,7 +377,7 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 	}
 }
 
-func TestTheShareOfAProgramFitsTheTime(t *testing.T) {
+func TestShareOfDataFitsTimeBudget(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		all, few     float64
@@ -397,7 +397,7 @@ func TestTheShareOfAProgramFitsTheTime(t *testing.T) {
 	}
 }
 
-func TestTheProgramsOfInitKeepTheirContractsElsewhere(t *testing.T) {
+func TestInitProgramsKeepContractsElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testserver.Python(t, "numpy, torch")
 	dir := t.TempDir()

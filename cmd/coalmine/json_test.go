@@ -65,7 +65,7 @@ var jsonElsewhere = map[string]string{
 }
 
 // A command that is new stands in one of the lists.
-func TestEveryCommandSpeaksJSONOrSaysWhyNot(t *testing.T) {
+func TestEveryCommandHasJSONTestOrExemption(t *testing.T) {
 	t.Parallel()
 	root := newRoot(io.Discard, io.Discard)
 	tested := make(map[string]bool)
@@ -103,7 +103,7 @@ func TestEveryCommandSpeaksJSONOrSaysWhyNot(t *testing.T) {
 // Lists are never null.
 var nullable = []string{"seconds_left", "lowest", "exposure_se", "before", "after"}
 
-func TestCommandsSpeakOneJSON(t *testing.T) {
+func TestCommandsPrintCoherentJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, home := smallFiles(t, jsonFile, string(taskstest.Text(1500)))
@@ -159,14 +159,14 @@ func incoherent(path string, v any) (problems []string) {
 	return problems
 }
 
-func TestOneFormatIsAskedFor(t *testing.T) {
+func TestFormatWithJSONFlagIsRejected(t *testing.T) {
 	t.Parallel()
 	refuses(t, "--format csv with --json", "results", "--json", "--format", "csv", "--home", t.TempDir())
 }
 
 // Standard error tells once which run a name was taken for, and standard output has the
 // facts alone.
-func TestANameThatFitsSeveralRunsIsSaidToMeanTheNewest(t *testing.T) {
+func TestAmbiguousRunNameSelectsNewest(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, jsonFile, string(taskstest.Text(1500)))
 	must.Do(t, os.Mkdir(home, 0o700))

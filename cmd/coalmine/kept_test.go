@@ -126,7 +126,7 @@ func again(t *testing.T, kept string) []byte {
 
 // The text files in the folders of docs hold the outputs of commands, from which the tables of the pages are made. Those
 // that take no time are compared here; make check runs short examples again.
-func TestKeptOutputsAreThoseOfTheirCommands(t *testing.T) {
+func TestKeptOutputsMatchCommands(t *testing.T) {
 	testserver.WithoutRace(t)
 	root, ok := clone.Root()
 	if !ok {

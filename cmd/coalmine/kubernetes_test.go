@@ -130,7 +130,7 @@ func flagsOf(t *testing.T, c container) func(name string) string {
 	}
 }
 
-func TestThePodsOfKubernetesAreStartedAsTheProgramExpects(t *testing.T) {
+func TestKubernetesPodsMatchProgram(t *testing.T) {
 	t.Parallel()
 	for _, d := range deployments(t) {
 		pod := d.Spec.Template.Spec
@@ -172,14 +172,14 @@ func mounted(pod podSpec, file string) bool {
 const stopping = queue.StopGrace + 3*time.Second
 
 // A command has its time to end, and ten seconds are left to store its saved state.
-func TestAWorkerThatStopsWaitsForItsCommands(t *testing.T) {
+func TestStopGraceExceedsCommandGrace(t *testing.T) {
 	t.Parallel()
 	if least := childprocess.DefaultGrace + 10*time.Second; queue.StopGrace < least {
 		t.Errorf("a stopped task is left behind after %v; expected at least %v", queue.StopGrace, least)
 	}
 }
 
-func TestKubernetesWaitsForTheGraceOfAWorker(t *testing.T) {
+func TestKubernetesGraceExceedsWorkerGrace(t *testing.T) {
 	t.Parallel()
 	for _, d := range deployments(t) {
 		pod := d.Spec.Template.Spec
@@ -193,7 +193,7 @@ func TestKubernetesWaitsForTheGraceOfAWorker(t *testing.T) {
 	}
 }
 
-func TestTheProbesOfKubernetesAreServed(t *testing.T) {
+func TestKubernetesProbesAreServed(t *testing.T) {
 	t.Parallel()
 	monitor := must.Get(dashboards.NewMonitor(dashboards.Options{}))(t)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -217,7 +217,7 @@ func TestTheProbesOfKubernetesAreServed(t *testing.T) {
 
 // Every secret stands in the secret that the documentation makes, and every
 // variable is one that the program or the S3 driver reads.
-func TestThePodsOfKubernetesGetTheirSecretsByReference(t *testing.T) {
+func TestKubernetesPodsReferenceSecrets(t *testing.T) {
 	t.Parallel()
 	documented := secretKeys(t)
 	known := newRoot(io.Discard, io.Discard).PersistentFlags().FlagUsages() + " (AWS_ACCESS_KEY_ID) (AWS_SECRET_ACCESS_KEY)"
@@ -259,7 +259,7 @@ func secretKeys(t *testing.T) []string {
 }
 
 // Services, budgets, policies and the autoscaler are about pods that there are.
-func TestTheObjectsOfKubernetesFindTheirPods(t *testing.T) {
+func TestKubernetesObjectsSelectPods(t *testing.T) {
 	t.Parallel()
 	pods := deployments(t)
 	for _, m := range readManifests(t) {
@@ -310,7 +310,7 @@ func selected(pods []manifest, selector any) *manifest {
 // Prometheus asks at services that there are, and alerts and the autoscaler look
 // at metrics that the documentation lists (a test of a cluster holds it to those
 // that are told).
-func TestPrometheusLooksForWhatThereIs(t *testing.T) {
+func TestPrometheusTargetsAndMetricsExist(t *testing.T) {
 	t.Parallel()
 	services := map[string]bool{}
 	for _, m := range readManifests(t) {

@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-func TestAListTellsUnreadableRunsFromFailedOnes(t *testing.T) {
+func TestListDistinguishesUnreadableFromFailed(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	list := []*status.Run{{Run: "torn.1", Phase: runs.Failed, Unreadable: true, Error: "the record is damaged"}}
@@ -22,7 +22,7 @@ func TestAListTellsUnreadableRunsFromFailedOnes(t *testing.T) {
 }
 
 // A run whose process has ended is neither stuck nor running. One that no process has taken up is queued.
-func TestARunWithoutAProcessIsInterruptedOrQueued(t *testing.T) {
+func TestRunWithoutProcessIsInterruptedOrQueued(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		phase  runs.Phase
@@ -40,7 +40,7 @@ func TestARunWithoutAProcessIsInterruptedOrQueued(t *testing.T) {
 	}
 }
 
-func TestAStatusTellsOfGPUs(t *testing.T) {
+func TestStatusNamesGPUs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		device queue.Device
@@ -56,7 +56,7 @@ func TestAStatusTellsOfGPUs(t *testing.T) {
 	}
 }
 
-func TestAStatusTellsNoRoundOfWhichItKnowsNothing(t *testing.T) {
+func TestStatusOmitsUnknownRounds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status status.Cell
@@ -75,7 +75,7 @@ func TestAStatusTellsNoRoundOfWhichItKnowsNothing(t *testing.T) {
 }
 
 // A list fits a terminal: a reason with its remedy stands below it, of the newest run alone.
-func TestAListHasTheWholeReasonBelow(t *testing.T) {
+func TestListShowsFullReasonOfNewestRun(t *testing.T) {
 	t.Parallel()
 	waiting := func(run string) *status.Run {
 		return &status.Run{Run: run, Waits: []status.Wait{{Reason: status.WaitCoordinator, Detail: "no process works on it; start one"}}}

@@ -57,7 +57,7 @@ func TestTheMemoryOfTheMachineIsRead(t *testing.T) {
 	}
 }
 
-func TestAgesAreReadInDaysToo(t *testing.T) {
+func TestAgeParsesDaysAndDurations(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
 		"30d": 30 * 24 * time.Hour, "0d": 0, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "0s": 0, "36500d": 36500 * 24 * time.Hour,

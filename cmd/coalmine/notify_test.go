@@ -72,7 +72,7 @@ func TestTheOutcomeIsPostedOnce(t *testing.T) {
 	}
 }
 
-func TestAHookThatFailsIsTriedAgainAndChangesNothing(t *testing.T) {
+func TestFailedHookIsRetriedAndKeepsExitStatus(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		statuses []int
@@ -110,7 +110,7 @@ func TestAFailedCellMakesTheStateFailed(t *testing.T) {
 	}
 }
 
-func TestABadAddressIsRefusedBeforeTheRun(t *testing.T) {
+func TestInvalidHookAddressIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"hooks.example", "ftp://hooks.example/x", "https:///x", "http://%zz"} {
 		refuses(t, "--notify (COALMINE_NOTIFY_URL): expected a URL that begins with http://", "run", "nowhere.yaml", "--notify", address)
@@ -119,7 +119,7 @@ func TestABadAddressIsRefusedBeforeTheRun(t *testing.T) {
 
 // Addresses of hooks tend to be secrets: the environment keeps them out of the list
 // of processes, and the help does not show them.
-func TestTheEnvironmentNamesTheHook(t *testing.T) {
+func TestHookAddressFromEnvironmentIsHidden(t *testing.T) {
 	t.Setenv("COALMINE_NOTIFY_URL", "ftp://hooks.example/hush-hush")
 	for _, args := range [][]string{{"run", "nowhere.yaml"}, {"watch", "a-run"}} {
 		var out, messages bytes.Buffer
@@ -136,7 +136,7 @@ func TestTheEnvironmentNamesTheHook(t *testing.T) {
 
 // Every limit that failed stands once where people read: in the notes of the table or, beside JSON, on
 // standard error.
-func TestAFailedLimitIsPrintedOnce(t *testing.T) {
+func TestFailedGateIsPrintedOnce(t *testing.T) {
 	t.Parallel()
 	for _, asJSON := range []bool{false, true} {
 		var out, messages bytes.Buffer

@@ -51,7 +51,7 @@ func pairsFileOf(format, target, symbols, data string) string {
 	return fmt.Sprintf(pairsFile, "%s", format, target, symbols, data)
 }
 
-func TestAnExportedTranslationModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
+func TestExportedTranslationModelReproducesResultsElsewhere(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	numpy := testserver.Python(t, "numpy")
@@ -114,7 +114,7 @@ audit: {random_sampling: {references: 200, exact: true}, beam_search: {}, search
 }
 
 // Every training on texts trains on pairs.
-func TestPairsAreTrainedOnInEveryWay(t *testing.T) {
+func TestEveryTrainingSupportsPairs(t *testing.T) {
 	t.Parallel()
 	home := smallRunOf(t, `
 name: every-way

@@ -15,7 +15,7 @@ func env(values map[string]string) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
+func TestFlagsOverrideEnvironment(t *testing.T) {
 	t.Parallel()
 	cluster := map[string]string{"COALMINE_REDIS_URL": "redis-v", "COALMINE_STORE_URL": "store-v"}
 	everything := map[string]string{"COALMINE_SERVER": "server-v", "COALMINE_REDIS_URL": "redis-v", "COALMINE_STORE_URL": "store-v"}
@@ -56,7 +56,7 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 
 // Over all combinations of flags and variables: a flag that is given is heeded or the command is
 // refused, and no variable leads away from a place that a flag names.
-func TestNoVariableLeadsAwayFromAFlag(t *testing.T) {
+func TestVariablesNeverOverrideFlags(t *testing.T) {
 	t.Parallel()
 	for set := range 1 << (2 * len(placeSettings)) {
 		flags, variables := map[string]string{}, map[string]string{}
@@ -91,7 +91,7 @@ func TestNoVariableLeadsAwayFromAFlag(t *testing.T) {
 }
 
 // The environment names another cluster, which no command below touches.
-func TestCommandsThatDeleteActWhereTheFlagsSay(t *testing.T) {
+func TestCommandsActAtPlaceOfFlags(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	t.Setenv("COALMINE_REDIS_URL", "redis://127.0.0.1:1")
 	t.Setenv("COALMINE_STORE_URL", elsewhere)
@@ -118,7 +118,7 @@ func TestCommandsThatDeleteActWhereTheFlagsSay(t *testing.T) {
 }
 
 // A store that a mistyped name would make is empty, and a command on it says that all is well.
-func TestACommandThatLooksAtAStoreMakesNone(t *testing.T) {
+func TestCommandsCreateNoMissingStore(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "typo")
 	for _, command := range []string{"status", "results", "rm x", "gc", "verify x"} {

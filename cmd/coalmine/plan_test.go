@@ -19,7 +19,7 @@ import (
 	"coalmine/workflows/forecast"
 )
 
-func TestAPlanListsWhatDiffers(t *testing.T) {
+func TestPlanListsTasksByReason(t *testing.T) {
 	t.Parallel()
 	missing := []string{"no cached result"}
 	for want, groups := range map[string][]forecast.Group{
@@ -41,7 +41,7 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 }
 
 // A setting has one line for all its seeds, and conditions of the privacy cost stand once.
-func TestAPlanHasALineForEachSetting(t *testing.T) {
+func TestPlanPrintsOneLinePerSetting(t *testing.T) {
 	t.Parallel()
 	clip, free := &experiment.Row{Name: "r01", Label: "clipped"}, &experiment.Row{Name: "r02", Label: "plain"}
 	report := must.Get(privacy.Account(privacy.Recipe{Population: 100, Cohort: 10, Rounds: 5, NoiseMultiplier: 1, Delta: 1e-5, Randomness: privacy.Seeded}))(t)
@@ -60,7 +60,7 @@ func TestAPlanHasALineForEachSetting(t *testing.T) {
 	}
 }
 
-func TestAPlanSaysADayAndAnHour(t *testing.T) {
+func TestPlanFormatsDaysAndHours(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[float64]string{90: "1m30s", 25 * 3600: "1 day 1 hour", 49.5 * 3600: "2 days 1 hour", 72 * 3600: "3 days 0 hours"} {
 		if got := roughly(seconds); got != want {
@@ -69,7 +69,7 @@ func TestAPlanSaysADayAndAnHour(t *testing.T) {
 	}
 }
 
-func TestAPlanSumsUp(t *testing.T) {
+func TestPlanCountsTasks(t *testing.T) {
 	t.Parallel()
 	for want, x := range map[string]*forecast.Explanation{
 		"1 task, none cached":     {Nodes: map[storage.Key]forecast.Node{{Digest: storage.Digest{1}}: {Disposition: forecast.ToRun}}},
@@ -82,7 +82,7 @@ func TestAPlanSumsUp(t *testing.T) {
 	}
 }
 
-func TestAPlanSaysThatARangeOfPowerIsOverCells(t *testing.T) {
+func TestPlanReportsPowerRangeOverCells(t *testing.T) {
 	t.Parallel()
 	auc := func(power float64) forecast.Power {
 		return forecast.Power{Audit: "membership", Statement: "auc", Leak: forecast.Leak{Name: "AUC", Value: 0.6}, Power: power}
@@ -108,7 +108,7 @@ func TestAPlanSaysThatARangeOfPowerIsOverCells(t *testing.T) {
 // Steps of SGD come by 50 a task here, and the rest in one task. A training goes step by step: a
 // cluster of a hundred cores is no faster with it than one of two, and one core takes as long as
 // all tasks together.
-func TestAPlanSaysWhatClustersTake(t *testing.T) {
+func TestPlanEstimatesClusterTimes(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, `
 name: federated
@@ -153,7 +153,7 @@ audit: {utility: true}
 	}
 }
 
-func TestAPlanCountsTheLastStepsOfATraining(t *testing.T) {
+func TestPlanCountsLastStepsOfTraining(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for i := range 300 {
@@ -193,7 +193,7 @@ audit: {utility: true}
 }
 
 // A program that takes too long is named, unless the command itself was interrupted.
-func TestATrialThatDoesNotEndIsNoted(t *testing.T) {
+func TestTimedOutTrialIsReported(t *testing.T) {
 	t.Parallel()
 	interrupted, interrupt := context.WithCancel(t.Context())
 	interrupt()

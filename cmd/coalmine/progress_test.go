@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-func TestALineOfWhatStorageHasSaysHowOldItIs(t *testing.T) {
+func TestStatusFromStorageReportsAge(t *testing.T) {
 	t.Parallel()
 	s := &status.Run{Cells: []status.Cell{{Cell: "c01", Phase: runs.Running, Unit: "round", Step: 5, Steps: 9}}, FromStorage: true}
 	if got, want := summary(s), "cells 0/1, c01 round 5/9, read from storage, which has no outputs yet"; got != want {
@@ -28,7 +28,7 @@ func TestALineOfWhatStorageHasSaysHowOldItIs(t *testing.T) {
 	}
 }
 
-func TestALineNamesTheReasonsForWaiting(t *testing.T) {
+func TestProgressLineNamesWaitReason(t *testing.T) {
 	t.Parallel()
 	s := &status.Run{
 		Cells: []status.Cell{{Cell: "c01", Phase: runs.Running, Unit: "round", Step: 5, Steps: 9}},
@@ -40,7 +40,7 @@ func TestALineNamesTheReasonsForWaiting(t *testing.T) {
 }
 
 // A measurement is printed once, and none is asked for while no cell trains.
-func TestLinesTellWhatWasMeasured(t *testing.T) {
+func TestProgressLinesPrintMeasurementsOnce(t *testing.T) {
 	t.Parallel()
 	var notes []string
 	measured, asked := map[string]results.Latest{"c01": {At: "round 3 of 9", Numbers: "perplexity 97.0"}}, 0

@@ -99,7 +99,7 @@ func allModels() string {
 	return fmt.Sprintf(modelsFile, strings.Join(models, ", "))
 }
 
-func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
+func TestAnExportedModelReproducesResultsElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testserver.Python(t, "numpy, torch")
 	testserver.WithoutRace(t)
@@ -260,7 +260,7 @@ func albums(of func(line int) int) string {
 	return out.String()
 }
 
-func TestDevicesOfGroupsAreDividedAgainElsewhere(t *testing.T) {
+func TestGroupDevicesAreRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	program := testserver.Python(t, "hashlib")
 	dirs := exportCells(t, smallRunOf(t, groupsFile, albums(func(line int) int { return line * line % 31 % 7 })))
@@ -268,7 +268,7 @@ func TestDevicesOfGroupsAreDividedAgainElsewhere(t *testing.T) {
 }
 
 // Users of one group alone are named before anything runs.
-func TestUsersOfOneGroupAreNamed(t *testing.T) {
+func TestUsersWithOneGroupAreRejected(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, groupsFile, albums(func(int) int { return 7 }))
 	code, _, messages := coalmine(t, "run", path, "--home", home)
@@ -277,7 +277,7 @@ func TestUsersOfOneGroupAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
+func TestDataOfRunIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	program := testserver.Python(t, "numpy")
 	for name, file := range map[string]string{
@@ -323,7 +323,7 @@ grid:
       - {clip: 0.5, noise_multiplier: 1.5, noise_by: devices, delta: 1e-4}
 `
 
-func TestNoiseOfDevicesIsDrawnAgainElsewhere(t *testing.T) {
+func TestDeviceNoiseIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	program := testserver.Python(t, "math")
 	home := smallRun(t, sharesFile)
@@ -341,7 +341,7 @@ func TestNoiseOfDevicesIsDrawnAgainElsewhere(t *testing.T) {
 	}
 }
 
-func TestExportedUpdatesMakeTheNextModelElsewhere(t *testing.T) {
+func TestExportedUpdatesReproduceNextModelElsewhere(t *testing.T) {
 	t.Parallel()
 	program := testserver.Python(t, "math")
 	home := smallRun(t, updatesFile)
@@ -381,7 +381,7 @@ func textWithSecrets() string {
 	return b.String()
 }
 
-func TestNaturalSecretsAreRankedAgainElsewhere(t *testing.T) {
+func TestNaturalSecretRanksAreRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	numpy := testserver.Python(t, "numpy")
 	dirs := exportCells(t, smallRunOf(t, naturalFile, textWithSecrets()))
@@ -402,7 +402,7 @@ grid:
     audit.samples: [{count: 700, length: 7, expansions: 2000, shown: 6}, {count: 300, length: 5, temperature: 0.7, top_k: 20, expansions: 300}]
 `
 
-func TestSamplesAreDrawnAgainElsewhere(t *testing.T) {
+func TestSamplesAreRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	numpy := testserver.Python(t, "numpy")
 	dirs := exportCells(t, smallRun(t, samplesFile))

@@ -30,7 +30,7 @@ func replicatesHome(t *testing.T) (home, file string) {
 
 // The cells of the first two seeds are found as they were: they have run, and only those of
 // the third are planned.
-func TestAFurtherSeedRunsNoCellAgain(t *testing.T) {
+func TestAddedSeedReusesCachedCells(t *testing.T) {
 	t.Parallel()
 	home, file := replicatesHome(t)
 	var planned struct {

@@ -57,7 +57,7 @@ func (c coalmineAt) stored() (files []string) {
 
 // A backup may leave commits or blobs out: a run that is done computes them again, and also single
 // outputs that its results are not read from.
-func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
+func TestDoneRunIsRestoredFromPartialBackup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "experiment.yaml")
@@ -101,7 +101,7 @@ func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
 
 // A disk may damage the outputs of a done run. Another run of the same experiment reads the reports before it
 // ends, and makes damaged ones again; a retry reads and repairs all outputs.
-func TestDamagedOutputsOfADoneRunAreMadeAgain(t *testing.T) {
+func TestDamagedOutputsOfDoneRunAreRestored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "experiment.yaml")
@@ -148,7 +148,7 @@ func TestDamagedOutputsOfADoneRunAreMadeAgain(t *testing.T) {
 	}
 }
 
-func TestVerificationOfNothingFails(t *testing.T) {
+func TestVerifyWithoutOutputsFails(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	key := []string{"--secret-key", filepath.Join(dir, "key")}

@@ -33,7 +33,7 @@ func outputOf(t *testing.T, home string, args ...string) string {
 	return prints(t, append(args, "--home", home)...)
 }
 
-func TestEveryRoundHasARowWithItsNormsAndItsClipNorm(t *testing.T) {
+func TestEveryRoundHasARowWithNorms(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, roundsFile, spendingText())
 	outputOf(t, home, "run", file)
@@ -156,7 +156,7 @@ func checkFlatRounds(t *testing.T, home string, want *results.Rounds) {
 	}
 }
 
-func TestFormatsAndRowsThatAreNotThereAreRefused(t *testing.T) {
+func TestUnknownRowsAndFormatsAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		`--rows: format latex has no rows of rounds; expected one of table, json, csv, parquet`:                                             {"results", "--rows", "rounds", "--format", "latex"},

@@ -20,7 +20,7 @@ audit: {samples: {count: 30, length: 9, temperature: 0.8, top_k: 30, shown: 30}}
 `
 
 // The training diverges in its third round, so that the second is the newest.
-func TestATrainingThatHasNotEndedIsSampled(t *testing.T) {
+func TestUnfinishedTrainingIsSampled(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, strings.Replace(sampleFile, "chunks: 1", "chunks: 1, client: {learning_rate: 1e6}", 1), string(taskstest.Text(1500)))
 	if code := execute(t.Context(), []string{"run", path, "--home", home}, io.Discard, io.Discard); code != exitCellFailed {

@@ -61,7 +61,7 @@ func TestSecretRandomnessNeedsAKeyFile(t *testing.T) {
 }
 
 // A submission that fails before it reaches its place leaves no key behind.
-func TestNoSecretKeyIsWrittenForAPlaceThatIsMissing(t *testing.T) {
+func TestFailedSubmissionWritesNoSecretKey(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	key := filepath.Join(dir, "key")
@@ -85,7 +85,7 @@ func TestNoSecretKeyIsWrittenForAPlaceThatIsMissing(t *testing.T) {
 
 // A key that was lost while a run goes on is asked for before anything is written; another key does not take
 // its place.
-func TestARunWhoseSecretKeyIsLostIsNotBegunAgain(t *testing.T) {
+func TestUnfinishedRunWithLostKeyIsNotRestarted(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	home, path := filepath.Join(dir, "home"), filepath.Join(dir, "key")
@@ -115,7 +115,7 @@ func TestARunWhoseSecretKeyIsLostIsNotBegunAgain(t *testing.T) {
 	prints(t, with("cancel", run)...)
 }
 
-func TestASecretKeyAmongTheResultsIsRefused(t *testing.T) {
+func TestSecretKeyInsideStoreIsRejected(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	home := filepath.Join(dir, "home")
@@ -130,7 +130,7 @@ func TestASecretKeyAmongTheResultsIsRefused(t *testing.T) {
 	refuses(t, "is in the store", "plan", file, "--store", home, "--secret-key", filepath.Join(link, "key"))
 }
 
-func TestASecretKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
+func TestWorldReadableSecretKeyWarns(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	path := filepath.Join(dir, "key")
@@ -206,7 +206,7 @@ func publishedRounds(t *testing.T, home string) []map[string]float64 {
 
 // The published results of a training with a secret key rule out no cohort: they have no exact
 // function of the participants' data.
-func TestNothingPublishedTellsASecretCohort(t *testing.T) {
+func TestPublishedResultsHideSecretCohorts(t *testing.T) {
 	t.Parallel()
 	const all = 495 // 4 of 12
 	text, users := people()
@@ -245,7 +245,7 @@ func TestNothingPublishedTellsASecretCohort(t *testing.T) {
 }
 
 // An address with a password is quoted without it.
-func TestNoMessageHasThePasswordOfAnAddress(t *testing.T) {
+func TestMessagesOmitPasswordsOfAddresses(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	for _, args := range [][]string{
@@ -284,7 +284,7 @@ func noneHolds(t *testing.T, dir string, key secrets.Key) {
 }
 
 // To train again under another key costs as much privacy as the first training did.
-func TestADoneTrainingWhoseSecretKeyIsLostIsNotRepeated(t *testing.T) {
+func TestDoneTrainingWithLostKeyIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	path, home := filepath.Join(dir, "key"), filepath.Join(dir, "home")

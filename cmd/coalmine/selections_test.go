@@ -32,7 +32,7 @@ grid:
 
 // The users that are left are those of the account, and where they are too few, the table says
 // how many others would be.
-func TestARunSelectsUnlikelySentencesAndSaysWhatIsLeft(t *testing.T) {
+func TestSelectionOfUnlikelySentencesIsReported(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, unlikelyFile, string(taskstest.Text(1500)))
 	public := []byte(strings.Repeat(`{"user":"anyone","text":"w1 w2 and a word that nobody else knows"}`+"\n", 9))

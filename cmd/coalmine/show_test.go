@@ -43,7 +43,7 @@ func shown(t *testing.T, spec *experiment.Spec) string {
 	return out.String()
 }
 
-func TestWhatShowPrintsIsTheSameExperimentAgain(t *testing.T) {
+func TestShowRoundTripsExperiments(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(examples) == 0 {
@@ -107,7 +107,7 @@ func TestInspectOfAnExperimentCountsItsCanaries(t *testing.T) {
 	}
 }
 
-func TestInspectOfAnExperimentSaysWhereFaultsArePlanted(t *testing.T) {
+func TestInspectReportsPlantedFaults(t *testing.T) {
 	t.Parallel()
 	path, _ := smallFiles(t, `
 name: faulty
@@ -125,7 +125,7 @@ training: {rounds: 1, cohort: 1}
 	}
 }
 
-func TestFlagsOfASourceAreRefusedForAnExperiment(t *testing.T) {
+func TestInspectRejectsMismatchedFlags(t *testing.T) {
 	t.Parallel()
 	for words, args := range map[string][]string{
 		"--words applies to sources":        {"data", "inspect", quickstart, "--words", "10"},

@@ -9,7 +9,7 @@ import (
 
 // A source with records at fault is refused; where they are to be skipped, the results say how
 // many were, as a table and in JSON.
-func TestResultsCountTheRecordsThatWereSkipped(t *testing.T) {
+func TestResultsCountSkippedRecords(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "skipped.yaml")

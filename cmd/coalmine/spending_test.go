@@ -36,7 +36,7 @@ func spendingText() string {
 	return text.String()
 }
 
-func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
+func TestRunReportsPrivacyCostOfEveryRound(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, noisyFile, spendingText())
 	planned := plannedPrivacy(t, file)

@@ -28,7 +28,7 @@ func failedRun(t *testing.T) *status.Run {
 	return s
 }
 
-func TestFailedNodesAreFoundByNameAndByTheBeginningOfTheKey(t *testing.T) {
+func TestFailedNodesAreFoundByNameOrKeyPrefix(t *testing.T) {
 	t.Parallel()
 	s := failedRun(t)
 	for _, names := range [][]string{{"aa2", "b"}, {"AA2", "beam search at 40"}, {s.Failures[1].Key.String(), s.Failures[2].Key.Short()}} {
@@ -59,7 +59,7 @@ func TestFailedNodesAreFoundByNameAndByTheBeginningOfTheKey(t *testing.T) {
 }
 
 // A retry runs the code of the submission, and says whether the directory has other code now.
-func TestARetrySaysWhichCodeItRuns(t *testing.T) {
+func TestRetryReportsChangedCode(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	train := filepath.Join(folder, "train.py")

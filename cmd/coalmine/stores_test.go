@@ -266,7 +266,7 @@ func TestStoresOfEarlierBuildsOpen(t *testing.T) {
 
 // A build that would compute the experiment differently serves the computed results, since the
 // plan is recorded with the run. The seed stands for any change that gives other keys.
-func TestAFinishedRunIsServedByABuildThatGivesOtherKeys(t *testing.T) {
+func TestFinishedRunIsServedUnderOtherKeys(t *testing.T) {
 	t.Parallel()
 	s := openKept(t, "format-1.tar.gz")
 	s.rewriteSpec(func(e string) string { return strings.ReplaceAll(e, `"seed":1,`, `"seed":99,`) })
@@ -274,7 +274,7 @@ func TestAFinishedRunIsServedByABuildThatGivesOtherKeys(t *testing.T) {
 }
 
 // Without a record of the plan nothing can be served by such a build, but nothing is lost either.
-func TestAFinishedRunWhoseKeysAreNotKnownIsKeptWhole(t *testing.T) {
+func TestFinishedRunWithUnknownKeysIsKept(t *testing.T) {
 	t.Parallel()
 	s := openKept(t, beforeFormats)
 	s.rewriteSpec(func(e string) string { return strings.ReplaceAll(e, `"seed":1,`, `"seed":99,`) })
@@ -308,7 +308,7 @@ func TestAFinishedRunWhoseKeysAreNotKnownIsKeptWhole(t *testing.T) {
 
 // A build that cannot read the experiment any more serves the record of the plan and the
 // reports.
-func TestAFinishedRunIsServedByABuildThatCannotReadItsExperiment(t *testing.T) {
+func TestFinishedRunWithUnreadableExperimentIsServed(t *testing.T) {
 	t.Parallel()
 	s := openKept(t, "format-1.tar.gz")
 	s.rewriteSpec(func(e string) string { return strings.Replace(e, `"seed":1,`, `"seed":1,"forgotten":true,`, 1) })

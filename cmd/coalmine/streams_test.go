@@ -26,7 +26,7 @@ const streamsPage = "../../docs/random-streams.md"
 
 // The page gives vectors, so that other programs can be held against them. They
 // equal the draws of the code, and every stream has one.
-func TestTheVectorsOfThePageAreWhatIsDrawn(t *testing.T) {
+func TestVectorsOfThePageMatchDraws(t *testing.T) {
 	t.Parallel()
 	page := contentOf(t, streamsPage)
 	block := regexp.MustCompile("(?s)```vectors\n(.*?)```").FindStringSubmatch(string(page))
@@ -158,7 +158,7 @@ func secretStream(context string, round uint64) *rand.Rand {
 }
 
 // The digest on the page holds the branches that are hardly ever taken, too.
-func TestTheVectorsReachTheTailOfTheNormalDistribution(t *testing.T) {
+func TestVectorsReachNormalTail(t *testing.T) {
 	t.Parallel()
 	normals := drawn(20_000, seeds.Stream(1, seeds.Noise, 1).NormFloat64)
 	if largest := slices.Max(normals); largest < 3.442619855899 {

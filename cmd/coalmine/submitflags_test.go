@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/secrets"
 )
 
-func TestFlagsWithoutEffectAreToldOrRefused(t *testing.T) {
+func TestFlagsWithoutEffectAreReported(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	key := filepath.Join(dir, "key")
@@ -22,7 +22,7 @@ func TestFlagsWithoutEffectAreToldOrRefused(t *testing.T) {
 	}
 }
 
-func TestASubmissionOfAnUnfinishedRunSaysWhatItChanges(t *testing.T) {
+func TestResubmissionReportsPriorityOfUnfinishedRun(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	submit := []string{"submit", file, "--store", filepath.Join(dir, "store"), "--secret-key", filepath.Join(dir, "key"), "--priority", "5"}

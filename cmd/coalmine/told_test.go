@@ -59,7 +59,7 @@ run(Gaussian)
 // of its mechanism, which is known: four sums of everybody with noise of twice the sensitivity are a
 // single one with noise of once the sensitivity. The seed is fixed; over seeds the estimate is beyond four
 // of its standard errors less than once in 1,000 times.
-func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
+func TestReportedCanaryClientsEstimateEpsilonElsewhere(t *testing.T) {
 	t.Parallel()
 	testserver.WithoutRace(t)
 	name := testserver.Python(t, "numpy")

@@ -48,7 +48,7 @@ func TestTrackersHaveEveryNumberOfTheResultsElsewhere(t *testing.T) {
 	runPython(t, ".", program, "-m", "check_trackers", dir)
 }
 
-func TestTrackersNeedAFolder(t *testing.T) {
+func TestTrackersRejectInvalidFlags(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"--format mlflow writes several files: name a folder with -o": {"--format", "mlflow"},

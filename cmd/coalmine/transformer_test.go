@@ -58,7 +58,7 @@ grid:
 
 // Steps in PyTorch end in the native model: to the rounding of sums without clipping, and to that of norms with it. The
 // environment is shared by tests.
-func TestCentralTrainingInPyTorchIsTheNativeOneElsewhere(t *testing.T) {
+func TestPyTorchCentralTrainingMatchesNativeElsewhere(t *testing.T) {
 	testserver.WithoutRace(t)
 	setPython(t, testserver.Python(t, "torch"))
 	home, dir := smallRun(t, centralFile), t.TempDir()
@@ -99,7 +99,7 @@ audit: {random_sampling: {references: 50}}
 `
 
 // The environment is shared by tests.
-func TestARoundOfAdaptersIsComputedElsewhere(t *testing.T) {
+func TestAdapterRoundsAreRecomputedElsewhere(t *testing.T) {
 	testserver.WithoutRace(t)
 	python := testserver.Python(t, "torch")
 	setPython(t, python)

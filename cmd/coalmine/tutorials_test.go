@@ -93,7 +93,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func TestTheTutorialsRunAsTheyStand(t *testing.T) {
+func TestTutorialsRunAsWritten(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"memorization", "own-model", "team"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ audit: {}
 `
 
 // A table of pending cells, and the end of a cancelled run, say how the run stands and goes on.
-func TestCommandsSayHowAnUnfinishedRunGoesOn(t *testing.T) {
+func TestCommandsReportHowToContinueRun(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, unfinishedFile, string(taskstest.Text(300)))
 	must.Do(t, os.Mkdir(home, 0o700))
@@ -38,7 +38,7 @@ func TestCommandsSayHowAnUnfinishedRunGoesOn(t *testing.T) {
 	}
 }
 
-func TestARunIsNotComparedWithItself(t *testing.T) {
+func TestCompareRejectsSameRun(t *testing.T) {
 	t.Parallel()
 	home := smallRun(t, unfinishedFile)
 	run := strings.Fields(strings.Split(outputOf(t, home, "status"), "\n")[1])[0]

@@ -11,14 +11,14 @@ import (
 	"coalmine/internal/build"
 )
 
-func TestTheVersionIsAFlagToo(t *testing.T) {
+func TestVersionFlagPrintsVersion(t *testing.T) {
 	t.Parallel()
 	if out := prints(t, "--version"); out != "coalmine "+version()+"\n" {
 		t.Errorf("%q", out)
 	}
 }
 
-func TestVersionNamesVersionGoPlatformAndKernels(t *testing.T) {
+func TestVersionPrintsBuildFacts(t *testing.T) {
 	t.Parallel()
 	if out := prints(t, "version"); !regexp.MustCompile(`^coalmine ` + regexp.QuoteMeta(build.Version) + `( \(commit [0-9a-f]{12} .*\))?, go\S+, \w+/\w+, \w+ kernels\n$`).MatchString(out) {
 		t.Errorf("%q", out)
@@ -54,7 +54,7 @@ func TestTheCitationNamesTheVersion(t *testing.T) {
 	}
 }
 
-func TestLicensesAreThoseOfGoAndOfModules(t *testing.T) {
+func TestLicensesCoverGoAndModules(t *testing.T) {
 	t.Parallel()
 	out := prints(t, "version", "--licenses")
 	for _, name := range []string{"github.com/spf13/cobra v", "Go's runtime and standard library, LICENSE", "modernc.org/sqlite v"} {
@@ -64,7 +64,7 @@ func TestLicensesAreThoseOfGoAndOfModules(t *testing.T) {
 	}
 }
 
-func TestThePageImportsNoPackageWithoutALicense(t *testing.T) {
+func TestThePageImportsOnlyLicensedPackages(t *testing.T) {
 	t.Parallel()
 	out := prints(t, "version", "--licenses")
 	imported := regexp.MustCompile(`(?:from|import)\s*\(?'((?:@[\w-]+/)?[\w-]+)[/']`)

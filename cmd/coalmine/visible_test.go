@@ -37,7 +37,7 @@ exit 1
 `
 
 // Text of others reaches no output raw: no terminal acts on it, no line of output begins with it, no spreadsheet computes it, and no typesetter reads it.
-func TestTextOfOthersIsVisibleInEveryOutput(t *testing.T) {
+func TestHostileTextIsVisibleInEveryOutput(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for _, user := range []string{"=1+1", "\x1b[31mred", "\u202eevil", "a\nFORGED"} {

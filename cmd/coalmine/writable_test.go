@@ -24,7 +24,7 @@ training: {command: 'echo x > "CACHE/file" && echo x > out/model && echo "{\"mod
 
 // The operator chooses where commands may write besides their own directory; the error of a refused
 // one tells how.
-func TestCommandsWriteWhereTheirUserLetsThem(t *testing.T) {
+func TestCommandsWriteOnlyToAllowedFolders(t *testing.T) {
 	t.Parallel()
 	if !childprocess.Enforced().Files {
 		t.Skip("this system keeps no files from commands")
@@ -50,7 +50,7 @@ training: {command: '[ -e "HOME/owner.json" ] && [ -z "$(cat "HOME/owner.json" "
 `
 
 // A command with the network would steer its own coordinator by the token in the home.
-func TestACommandFindsNoSecretsOfItsOwner(t *testing.T) {
+func TestCommandsCannotReadSecrets(t *testing.T) {
 	t.Parallel()
 	if !childprocess.Enforced().Files {
 		t.Skip("this system keeps no files from commands")

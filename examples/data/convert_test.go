@@ -73,7 +73,7 @@ func TestLinesBecomeSentencesByArticle(t *testing.T) {
 	}
 }
 
-func TestOfMailsStaysWhatTheSenderWrote(t *testing.T) {
+func TestMailsKeepOnlySenderText(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Dir(write(t, "1.", "From: ann@example.com\r\nSubject: x\r\n\r\nMy card:  4111-1111-1111-1111\r\n> quoted\r\n\r\n-----Original Message-----\r\nFrom: bob\r\nolder\r\n"))
 	for name, mail := range map[string]string{
@@ -89,7 +89,7 @@ func TestOfMailsStaysWhatTheSenderWrote(t *testing.T) {
 }
 
 // The example of natural secrets states the digest of the program's output.
-func TestMadeUpSecretsAreTheSameEveryTime(t *testing.T) {
+func TestMadeUpSecretsHaveStatedDigest(t *testing.T) {
 	t.Parallel()
 	out, complaints, err := python(t, "secrets.py")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestMadeUpSecretsAreTheSameEveryTime(t *testing.T) {
 	}
 }
 
-func TestTwoDigitsOfAWriterBecomeAnImageWithTheirTags(t *testing.T) {
+func TestDigitPairsBecomeTaggedImages(t *testing.T) {
 	t.Parallel()
 	out, complaints, err := python(t, "digit_pairs.py", "handwriting.jsonl.gz")
 	if err != nil {
@@ -157,7 +157,7 @@ func TestPagesOfTwoLanguagesBecomePairs(t *testing.T) {
 }
 
 // The statements of README.md about the pairs that come with Coalmine.
-func TestThePairsAreWhole(t *testing.T) {
+func TestShippedPairsHaveStatedCounts(t *testing.T) {
 	t.Parallel()
 	file := source.File{Name: "tldr-en-es.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("tldr-en-es.jsonl.gz") }}
 	users, n := map[string]bool{}, 0

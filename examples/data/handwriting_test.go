@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/data/conversion"
 )
 
-func TestTheHandwritingIsWhatItsPageSays(t *testing.T) {
+func TestHandwritingHasStatedCounts(t *testing.T) {
 	t.Parallel()
 	file := source.File{Name: "handwriting.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("handwriting.jsonl.gz") }}
 	recipe := datasets.Recipe{Reading: source.Reading{Level: text.ImageLevel}}
@@ -28,7 +28,7 @@ func TestTheHandwritingIsWhatItsPageSays(t *testing.T) {
 	}
 }
 
-func TestTheHandwritingIsWhatConvertMakes(t *testing.T) {
+func TestHandwritingMatchesConvert(t *testing.T) {
 	t.Parallel()
 	folder := clone.SharedData(t, "mnist-writers")
 	files := must.Get(conversion.FindIDX(folder, conversion.IDXFiles{WriterColumn: conversion.QMNISTWriter}))(t)

@@ -74,7 +74,7 @@ func samples() map[string]*Figure {
 }
 
 // Look at a picture that changes: convert testdata/lines.svg lines.png.
-func TestFiguresLookAsTheyDid(t *testing.T) {
+func TestFiguresMatchGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for name, f := range samples() {
 		for _, w := range []Width{OneColumn, TwoColumns} {
@@ -133,7 +133,7 @@ func (t *text) corners() []point {
 
 // For any data, all texts and lines are within the page, no two texts overlap, and every
 // place is a number.
-func TestNothingIsClippedAndNoTextsOverlap(t *testing.T) {
+func TestDrawingFitsPageWithoutOverlappingTexts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawnFigure.Draw(t, "figure").scene(rapid.SampledFrom([]Width{OneColumn, TwoColumns}).Draw(t, "width"))
@@ -300,7 +300,7 @@ func TestFilesAreAsWideAsColumns(t *testing.T) {
 }
 
 // The table of a PDF has the places of its objects, and its pages have contents.
-func TestPDFHasItsObjectsWhereItSays(t *testing.T) {
+func TestPDFObjectOffsets(t *testing.T) {
 	t.Parallel()
 	all := samples()
 	file := PDF(OneColumn, all["lines"], all["heat"], all["key"])
@@ -354,7 +354,7 @@ func TestCSVHasEveryNumber(t *testing.T) {
 
 // Series stand beside each other at a label, each within its room, so that their intervals do
 // not hide one another.
-func TestSeriesStandBesideEachOther(t *testing.T) {
+func TestSeriesAreSideBySide(t *testing.T) {
 	t.Parallel()
 	for n := 1; n < 12; n++ {
 		f := &Figure{X: Axis{Labels: []string{"x", "y", "z"}}, Series: make([]Series, n)}

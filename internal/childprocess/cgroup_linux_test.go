@@ -31,7 +31,7 @@ print("has it", flush=True)
 
 // Programs that grow without bound, in many processes and faster than any poll, are
 // stopped.
-func TestTheSystemBoundsMemory(t *testing.T) {
+func TestCgroupBoundsMemory(t *testing.T) {
 	t.Parallel()
 	parent := grouped(t)
 	python(t)
@@ -55,7 +55,7 @@ func TestTheSystemBoundsMemory(t *testing.T) {
 }
 
 // A command that is not allowed to write files cannot leave its group either.
-func TestACommandStaysInItsGroup(t *testing.T) {
+func TestCommandCannotLeaveCgroup(t *testing.T) {
 	t.Parallel()
 	parent := grouped(t)
 	all := isolation{true, true, true}
@@ -70,7 +70,7 @@ func TestACommandStaysInItsGroup(t *testing.T) {
 }
 
 // The groups of a killed program are removed, those of a live one stay.
-func TestGroupsOfThoseThatWereKilledAreRemoved(t *testing.T) {
+func TestSweepRemovesCgroupsOfDeadProcesses(t *testing.T) {
 	t.Parallel()
 	parent := grouped(t)
 	left := filepath.Join(parent, groupPrefix+"4194303-1-LEFT")

@@ -24,7 +24,7 @@ func shell(t *testing.T, c Command, line string) *Process {
 	return p
 }
 
-func TestACommandAnswersWhatItIsTold(t *testing.T) {
+func TestCommandInputAndOutput(t *testing.T) {
 	t.Parallel()
 	p := shell(t, Command{}, "cat; echo bye")
 	fmt.Fprintln(p.Input, "hello")
@@ -45,7 +45,7 @@ func TestACommandAnswersWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestTheEndOfACommandIsTold(t *testing.T) {
+func TestCloseReportsEndOfCommand(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{"exit 3": "it ended with exit status 3", "kill -9 $$": "it ended with signal: killed"} {
 		must.Say(t, shell(t, Command{}, line).Close(), want)
@@ -60,7 +60,7 @@ func TestTheEndOfACommandIsTold(t *testing.T) {
 	must.Say(t, err, `"/no/such/program" cannot be started: `)
 }
 
-func TestTheLastLinesOfStandardErrorAreKept(t *testing.T) {
+func TestLastStderrLinesAreKept(t *testing.T) {
 	t.Parallel()
 	p := shell(t, Command{}, `seq 100000 >&2; printf '\033[31mred\tline\n\n\377 last' >&2; exit 1`)
 	if err := p.Close(); err == nil {
@@ -78,7 +78,7 @@ func TestTheLastLinesOfStandardErrorAreKept(t *testing.T) {
 
 // Processes that a command leaves end with it, also those that have gone to sessions of their
 // own and hold its output open.
-func TestNoProcessIsLeftBehind(t *testing.T) {
+func TestCloseKillsDetachedProcesses(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("what is left behind is looked for on Linux alone")
@@ -89,7 +89,7 @@ func TestNoProcessIsLeftBehind(t *testing.T) {
 	}
 }
 
-func TestAGroupIsKilledWithItsReason(t *testing.T) {
+func TestKillReportsReason(t *testing.T) {
 	t.Parallel()
 	p := shell(t, Command{}, "sleep 1000 & sleep 1001")
 	p.Kill(fmt.Errorf("it was no longer wanted"))
@@ -101,7 +101,7 @@ func TestAGroupIsKilledWithItsReason(t *testing.T) {
 
 // A shell that is asked to end ends at once. Its children are asked as well, have the whole
 // grace to save their work, and may write: here for longer than orphans may live.
-func TestAllProcessesHaveTheGrace(t *testing.T) {
+func TestGraceCoversAllProcesses(t *testing.T) {
 	t.Parallel()
 	p := shell(t, Command{Quiet: true, Grace: time.Minute}, `sh -c 'trap "sleep 3.2; echo saved; exit 0" TERM; echo ready; while :; do sleep 0.01; done'; true`)
 	awaitLine(t, p, "ready")
@@ -115,7 +115,7 @@ func TestAllProcessesHaveTheGrace(t *testing.T) {
 }
 
 // One that does not listen, and has a session of its own, is killed after the grace.
-func TestNoProcessHasMoreThanTheGrace(t *testing.T) {
+func TestProcessesAreKilledAfterGrace(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("what has left the group is looked for on Linux alone")
@@ -142,7 +142,7 @@ func awaitLine(t *testing.T, p *Process, line string) {
 	}
 }
 
-func TestMemoryOfAllProcessesIsBounded(t *testing.T) {
+func TestMemoryLimitCountsAllProcesses(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("memory is looked at in /proc, which this system has not")

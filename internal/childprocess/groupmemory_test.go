@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestTheLeastLimitOfAllControlGroupsCounts(t *testing.T) {
+func TestSmallestCgroupLimitCounts(t *testing.T) {
 	t.Parallel()
 	mount := t.TempDir()
 	membership := filepath.Join(mount, "self")

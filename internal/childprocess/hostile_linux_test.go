@@ -107,7 +107,7 @@ func digits() (d string) {
 	return d
 }
 
-func TestNothingEscapesTheEndOfACommand(t *testing.T) {
+func TestKillReachesEscapedProcesses(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {
 		for name, line := range escapes {
@@ -127,7 +127,7 @@ func TestNothingEscapesTheEndOfACommand(t *testing.T) {
 }
 
 // Those that a command leaves when it ends by itself have a moment, and are counted.
-func TestWhatACommandLeavesIsKilledAndCounted(t *testing.T) {
+func TestLeftoverProcessesAreKilledAndCounted(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {
 		mine := seconds()
@@ -142,7 +142,7 @@ func TestWhatACommandLeavesIsKilledAndCounted(t *testing.T) {
 }
 
 // The children of a killed program's commands end with it.
-func TestNothingOutlivesAProgramThatIsKilled(t *testing.T) {
+func TestCommandsEndWithKilledParent(t *testing.T) {
 	t.Parallel()
 	for name := range levels() {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestNothingOutlivesAProgramThatIsKilled(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsOfflineHasNothingButALoopback(t *testing.T) {
+func TestOfflineCommandHasOnlyLoopback(t *testing.T) {
 	t.Parallel()
 	p := shell(t, Command{}, "cat /proc/self/net/dev; cat /sys/class/net/lo/operstate 2>/dev/null")
 	if !p.hold.plan.Network {
@@ -181,7 +181,7 @@ func TestACommandThatIsOfflineHasNothingButALoopback(t *testing.T) {
 
 // A command may write to its directory and to shared memory, and nowhere else, by any
 // means.
-func TestACommandWritesToItsDirectoryAlone(t *testing.T) {
+func TestCommandWritesOnlyToItsDirectory(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {
 		if !i.Files {
@@ -211,7 +211,7 @@ echo x > own && echo x > "$1/absolute" && echo x > /dev/shm/file && echo x > /de
 }
 
 // Directories in shared memory that are handed over are there, and nothing else is.
-func TestSharedMemoryIsTheCommandsOwn(t *testing.T) {
+func TestSharedMemoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	all := isolation{true, true, true}
 	if !all.works() || !isDirectory(sharedMemory) {
@@ -239,7 +239,7 @@ func TestSharedMemoryIsTheCommandsOwn(t *testing.T) {
 }
 
 // Every process of a command has its number, sees its own alone, and is no root that could do more.
-func TestACommandSeesItsOwnProcessesAlone(t *testing.T) {
+func TestCommandSeesOnlyItsProcesses(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {
 		if !i.Processes {
@@ -256,7 +256,7 @@ echo 1 > /proc/sys/kernel/panic; echo 0 > /proc/self/oom_score_adj && echo own; 
 }
 
 // A keeper that was stopped by its command ends nevertheless.
-func TestACommandThatStopsItsKeeperIsKilled(t *testing.T) {
+func TestCommandThatStopsKeeperIsKilled(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {
 		p := shell(t, confined(t.TempDir(), i), "read line; kill -STOP $PPID; echo ready; exec sleep 1000")
@@ -295,7 +295,7 @@ func secretHome(t *testing.T) (home, own string) {
 
 // Credentials in usual places and files with secrets of this process look empty, also in a directory that
 // the command may write to.
-func TestSecretFilesAreHiddenAndDirectoriesHandedOver(t *testing.T) {
+func TestSecretFilesAreHidden(t *testing.T) {
 	home, own := secretHome(t)
 	for name, i := range levels() {
 		for handed, write := range map[string]string{"its directory": own, "the home": home, "anything": "/"} {
@@ -313,7 +313,7 @@ func TestSecretFilesAreHiddenAndDirectoriesHandedOver(t *testing.T) {
 }
 
 // A command that is trusted finds the credentials of its user, and no secret of this process.
-func TestATrustedCommandFindsNoSecretsOfThisProcess(t *testing.T) {
+func TestTrustedCommandSeesNoParentSecrets(t *testing.T) {
 	home, own := secretHome(t)
 	all := isolation{true, true, true}
 	if !all.works() {
@@ -324,7 +324,7 @@ func TestATrustedCommandFindsNoSecretsOfThisProcess(t *testing.T) {
 }
 
 // Files that this program has inherited from its parent are not passed on.
-func TestACommandInheritsNoFiles(t *testing.T) {
+func TestCommandInheritsNoFiles(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {
 		file := must.Get(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
@@ -349,7 +349,7 @@ except OSError:
 `
 
 // Processes that start others without end do not take all that the machine has, and end with the command.
-func TestAForkBombIsBoundedAndEnds(t *testing.T) {
+func TestForkBombIsBounded(t *testing.T) {
 	t.Parallel()
 	python(t)
 	all := isolation{true, true, true}

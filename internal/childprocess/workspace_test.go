@@ -50,7 +50,7 @@ func (x *told) watch() Watch {
 	}
 }
 
-func TestNothingOutsideIsRead(t *testing.T) {
+func TestWorkspaceRejectsOutsidePaths(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	must.Do(t, os.Symlink("/etc/passwd", w.Path()+"/out"))
@@ -64,7 +64,7 @@ func TestNothingOutsideIsRead(t *testing.T) {
 	}
 }
 
-func TestACommandIsWatched(t *testing.T) {
+func TestWatchReportsFilesAndLines(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	x := &told{workspace: w}
@@ -86,7 +86,7 @@ echo 2 > tmp/a; mv tmp/a checkpoint/a; echo o >> out/lines`
 
 // Lines are read once each, whether a command appends to a file or writes it anew, and the last one
 // without its line break.
-func TestNoLineIsLost(t *testing.T) {
+func TestWatchReportsEachLineOnce(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"echo c >> out/lines":                    "c\n",
@@ -114,7 +114,7 @@ func TestNoLineIsLost(t *testing.T) {
 }
 
 // A command is asked to end at once, also while its files are being stored.
-func TestACommandIsStoppedWhileItsFilesAreStored(t *testing.T) {
+func TestStopIsSentWhileFilesAreStored(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -134,7 +134,7 @@ func TestACommandIsStoppedWhileItsFilesAreStored(t *testing.T) {
 }
 
 // Files that could not be stored are offered again.
-func TestFilesThatAreNotTakenAreOfferedAgain(t *testing.T) {
+func TestUnstoredFilesAreOfferedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	watch := (&told{workspace: w}).watch()
@@ -150,7 +150,7 @@ func TestFilesThatAreNotTakenAreOfferedAgain(t *testing.T) {
 	}
 }
 
-func TestHowACommandEndsIsTold(t *testing.T) {
+func TestRunReportsFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		line, want string
@@ -182,7 +182,7 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 }
 
 // A command that is asked to end writes its checkpoint, which is told of.
-func TestAStoppedCommandLeavesItsCheckpoint(t *testing.T) {
+func TestStoppedCommandKeepsCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	x := &told{workspace: w}
@@ -203,7 +203,7 @@ func TestAStoppedCommandLeavesItsCheckpoint(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreTooLargeAreNotRead(t *testing.T) {
+func TestReadRejectsLargeFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	must.Do(t, w.Put("a", make([]byte, 10)))

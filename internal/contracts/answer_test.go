@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAFieldOfTheWrongTypeIsNamedByTheTypesOfJSON(t *testing.T) {
+func TestTypeErrorsNameJSONTypes(t *testing.T) {
 	t.Parallel()
 	type Claim struct {
 		Noise float64 `json:"noise_multiplier"`

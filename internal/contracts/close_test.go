@@ -18,7 +18,7 @@ func closed(t *testing.T, line string, grace time.Duration) error {
 
 // A program may close its output long before it ends, as interpreters with large libraries do. After its input ends,
 // only the grace counts.
-func TestAProgramThatEndsLongAfterItsOutputHasTheGrace(t *testing.T) {
+func TestGraceCountsFromEndOfInput(t *testing.T) {
 	t.Parallel()
 	if err := closed(t, "cat > /dev/null; exec >&-; sleep 0.5", time.Minute); err != nil {
 		t.Error(err)
@@ -26,7 +26,7 @@ func TestAProgramThatEndsLongAfterItsOutputHasTheGrace(t *testing.T) {
 }
 
 // Another try may end in time; a wrong exit status is for good.
-func TestALateEndMayBeTriedAgain(t *testing.T) {
+func TestLateEndIsRetryable(t *testing.T) {
 	t.Parallel()
 	for line, grace := range map[string]time.Duration{"cat > /dev/null; sleep 600": 100 * time.Millisecond, "cat > /dev/null; exit 3": time.Minute} {
 		err, again := closed(t, line, grace), grace < time.Minute

@@ -10,7 +10,7 @@ import (
 
 // Programs that end alike have equal messages after any number of requests. An end by a signal has no message, nor has
 // the exit status by which a shell reports the signal of its child.
-func TestAnExitHasAMessageWithoutTheNumbersOfRequests(t *testing.T) {
+func TestExitMessageOmitsRequestCounts(t *testing.T) {
 	t.Parallel()
 	said := errors.New("it ended with exit status 3")
 	after := func(how error, unanswered, asked int64) error {

@@ -9,7 +9,7 @@ import (
 )
 
 // A process that sleeps takes its time, also where all processors are busy; one that counts takes that of a processor.
-func TestProcessesCountByTheLargerOfTheirTimes(t *testing.T) {
+func TestProcessTimeIsLargerOfClockAndCPU(t *testing.T) {
 	t.Parallel()
 	slept, err := timed(exec.Command("sleep", "0.3").Run)
 	if err != nil || slept.clock <= 0 {
@@ -41,7 +41,7 @@ func TestProcessesCountByTheLargerOfTheirTimes(t *testing.T) {
 }
 
 // Little that takes no time says nothing of much: more is tried, up to the most that there is.
-func TestMoreIsTriedUntilTheDifferenceTells(t *testing.T) {
+func TestMeasureTriesMoreUntilSignificant(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("none")
 	for _, c := range []struct {

@@ -108,7 +108,7 @@ func TestWellFormedContentIsRead(t *testing.T) {
 	}
 }
 
-func TestFeaturesThatAreNotReadAreNamed(t *testing.T) {
+func TestUnsupportedFeaturesAreReported(t *testing.T) {
 	t.Parallel()
 	withDictionary := join(zstdMagic, []byte{0x01, 0x00, 0x07, 0x01, 0, 0})
 	for want, content := range map[string][]byte{
@@ -125,7 +125,7 @@ func TestFeaturesThatAreNotReadAreNamed(t *testing.T) {
 	}
 }
 
-func TestContentThatIsCutIsNeverTakenForWhole(t *testing.T) {
+func TestTruncatedContentIsReported(t *testing.T) {
 	t.Parallel()
 	skippable := []byte("\x5e\x2a\x4d\x18\x03\x00\x00\x00abc")
 	for name, content := range map[string][]byte{
@@ -146,7 +146,7 @@ func TestContentThatIsCutIsNeverTakenForWhole(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheContentStayWhatTheyAre(t *testing.T) {
+func TestSourceErrorsArePassedThrough(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the network is down")
 	for _, content := range [][]byte{[]byte(sentence), gzipped(t, sentence), zstandard(t, sentence), inXZ(t, sentence), inLZMA(t, sentence)} {
@@ -159,7 +159,7 @@ func TestErrorsOfTheContentStayWhatTheyAre(t *testing.T) {
 }
 
 // Damage is an error or changes the text, and never a panic.
-func TestDamageIsNoPanic(t *testing.T) {
+func TestDamagedContentDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat(sentence, 50)
 	contents := [][]byte{gzipped(t, text), zstandard(t, text), inXZ(t, text), inLZMA(t, text)}

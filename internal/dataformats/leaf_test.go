@@ -12,7 +12,7 @@ import (
 
 // The decoder of JSON makes two names one by replacing bytes that are not UTF-8, or half a
 // character. For any chunks of the file, the reader knows of each name whether that has happened.
-func TestNamesThatAreNotUTF8AreKnown(t *testing.T) {
+func TestNonUTF8NamesAreReported(t *testing.T) {
 	t.Parallel()
 	// Bytes that are not UTF-8 are written ~ and ^, and their replacement #.
 	data := strings.NewReplacer("~", "\xff", "^", "\xe9", "#", "\ufffd").Replace(`{"users": ["x~"], "user_data": {"é#": {"x": [0], "y": [0]}, "a~": {"x": [0], "y": [0]},

@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/testserver"
 )
 
-func TestTheBeginningOfAFileIsAligned(t *testing.T) {
+func TestNPYHeaderIsAligned(t *testing.T) {
 	t.Parallel()
 	for _, shape := range [][]int{{0}, {3}, {2, 28, 28, 1}, {123456789, 64, 64, 3}} {
 		head := NPYBytes(shape...)
@@ -43,7 +43,7 @@ func TestNumPyReadsItElsewhere(t *testing.T) {
 	}
 }
 
-func TestFloatsAreReadAgain(t *testing.T) {
+func TestNPYFloatsRoundTrip(t *testing.T) {
 	t.Parallel()
 	values := []float32{1, 2, 3, 4, 5, 6}
 	file := NPYFloats(values, 2, 3)

@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestAnObjectComesBackInItsOrder(t *testing.T) {
+func TestObjectKeepsMemberOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.String(), 0, 8, rapid.ID).Draw(t, "names")
@@ -30,7 +30,7 @@ func TestAnObjectComesBackInItsOrder(t *testing.T) {
 	})
 }
 
-func TestMembersAreSetInPlaceAndTakenOut(t *testing.T) {
+func TestMembersAreMergedAndRemoved(t *testing.T) {
 	t.Parallel()
 	o := must.Get(ObjectOf(struct {
 		B int `json:"b"`
@@ -53,7 +53,7 @@ func TestMembersAreSetInPlaceAndTakenOut(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoObjectIsRefused(t *testing.T) {
+func TestNonObjectsAreRejected(t *testing.T) {
 	t.Parallel()
 	var o Object
 	for _, text := range []string{`[]`, `"x"`, `{"a":1,"a":2}`, `{"a"`} {
@@ -76,7 +76,7 @@ func values() *rapid.Generator[any] {
 	})
 }
 
-func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
+func TestJSONFieldsMatchEncodingJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		object := rapid.MapOfN(rapid.String(), values(), 0, 6).Draw(t, "object")
@@ -104,7 +104,7 @@ func equal(got any, wanted []byte) bool {
 	return json.Unmarshal(wanted, &want) == nil && reflect.DeepEqual(got, want)
 }
 
-func TestNamesMatchExactlyAndStandOnce(t *testing.T) {
+func TestFieldNamesMatchExactlyAndOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ object, want string }{
 		{`{"text": "right", "Text": "wrong", "TEXT": 3}`, "right"},

@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/encoding"
 )
 
-func TestATextThatTheLibraryCannotReadIsAnError(t *testing.T) {
+func TestUnreadableYAMLIsRejected(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"! {0}":                      "1:1: not YAML that can be read",
@@ -26,7 +26,7 @@ func TestATextThatTheLibraryCannotReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestAByteOrderMarkIsSkipped(t *testing.T) {
+func TestByteOrderMarkIsSkipped(t *testing.T) {
 	t.Parallel()
 	var got struct{ A, B int }
 	if err := encoding.UnmarshalYAML([]byte("\ufeffa: 1\r\nb: 2\r\n"), &got); err != nil || got.A != 1 || got.B != 2 {

@@ -12,9 +12,9 @@ import (
 	"coalmine/internal/testserver"
 )
 
-// TestAClusterNeedsNoMoreRightsInRedisThanDocumented runs a small cluster as that user: submit,
+// TestClusterNeedsOnlyDocumentedRedisRights runs a small cluster as that user: submit,
 // pause, resume, drain, and all looks. Redis lists refused commands by user.
-func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
+func TestClusterNeedsOnlyDocumentedRedisRights(t *testing.T) {
 	t.Parallel()
 	x, server := newTeam(t)
 	x.redis = "redis://coalmine:s3cret@" + server.Addr() + "/3"

@@ -26,7 +26,7 @@ type badInput struct {
 	says []string
 }
 
-func TestBadInputGivesOneClearMessageAndLeavesNoRun(t *testing.T) {
+func TestBadInputIsReportedAndLeavesNoRun(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]badInput{
 		"wrong type": {
@@ -158,7 +158,7 @@ func noRun(t testing.TB, store string) {
 	}
 }
 
-func TestAnAbsentRedisIsNamedAndNothingSubmitted(t *testing.T) {
+func TestAbsentRedisIsReportedBeforeSubmission(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	redis := testserver.RefusingAddress(t)
@@ -168,7 +168,7 @@ func TestAnAbsentRedisIsNamedAndNothingSubmitted(t *testing.T) {
 	}
 }
 
-func TestWrongS3CredentialsAreNamedAndNothingSubmitted(t *testing.T) {
+func TestWrongS3CredentialsAreReportedBeforeSubmission(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	w := newWorkspace(t)
@@ -181,7 +181,7 @@ func TestWrongS3CredentialsAreNamedAndNothingSubmitted(t *testing.T) {
 	refused(t, w, c, "no credentials", "AWS_ACCESS_KEY_ID")
 }
 
-func TestAFullDiskIsNamedAndNothingSubmitted(t *testing.T) {
+func TestFullDiskIsReportedBeforeSubmission(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	must.Do(t, os.Mkdir(w.home(), 0o700))

@@ -177,7 +177,7 @@ func (c *cluster) archive() *storage.Archive {
 	return storage.NewArchive(storagetest.OpenS3(c.t, url, environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]))
 }
 
-func TestTheClusterOfComposeYieldsWhatOneProcessDoes(t *testing.T) {
+func TestComposeClusterMatchesOneProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	printed(t, c.command("bucket"))

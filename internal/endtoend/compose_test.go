@@ -91,7 +91,7 @@ var composeSecrets = map[string]string{
 
 // Tasks that are stopped after the grace of a worker have their time to return, and three seconds
 // are for the farewell.
-func TestComposeWaitsForTheGraceOfAWorker(t *testing.T) {
+func TestComposeGraceExceedsWorkerGrace(t *testing.T) {
 	t.Parallel()
 	worker := readCompose(t, composeSecrets).Services["worker"]
 	at := slices.Index(worker.Command, "--grace")
@@ -120,7 +120,7 @@ func TestEveryImageOfTheClusterIsPinned(t *testing.T) {
 	}
 }
 
-func TestOnlyThePageLeavesTheClusterAndOnlyToLocalhost(t *testing.T) {
+func TestOnlyThePageIsPublishedAndOnlyOnLocalhost(t *testing.T) {
 	t.Parallel()
 	for name, s := range readCompose(t, composeSecrets).Services {
 		for _, port := range s.Ports {
@@ -159,7 +159,7 @@ func TestNoSecretStandsOnACommandLine(t *testing.T) {
 	}
 }
 
-func TestTheExampleOfTheEnvironmentNamesEverySecretAndSetsNone(t *testing.T) {
+func TestEnvironmentExampleListsEmptySecrets(t *testing.T) {
 	t.Parallel()
 	data := must.Get(os.ReadFile(filepath.Join(root, "compose.env.example")))(t)
 	for name := range composeSecrets {

@@ -32,7 +32,7 @@ func (w workspace) collect(flags ...string) (retention.Result, result) {
 
 // Collections of everything however young, one after the other, while a process
 // works on the run: it ends with the same bytes.
-func TestCollectionBesideARunAtWorkLosesNothing(t *testing.T) {
+func TestConcurrentCollectionKeepsRunIntact(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
 	w := newWorkspace(t)
@@ -59,7 +59,7 @@ func TestCollectionBesideARunAtWorkLosesNothing(t *testing.T) {
 	want.equals(t, w.outcome())
 }
 
-func TestARemovedRunIsCollectedAndSubmittingItAgainMakesItAgain(t *testing.T) {
+func TestRemovedRunIsCollectedAndRecomputed(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
 	w := finishedWorkspace(t)
@@ -105,7 +105,7 @@ func (w workspace) verify(wantCode int, flags ...string) verification {
 	return v
 }
 
-func TestVerifyFindsWhatWasTamperedWith(t *testing.T) {
+func TestVerifyFindsTamperedObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	printed(t, w.coalmine("run", "experiment.yaml", "--set", "grid.axes.training=[{algorithm: fedavg}]",
@@ -196,7 +196,7 @@ var servedAt = regexp.MustCompile(`(http://[0-9.:]+)(/login\?code=\S+)`)
 
 // Another user of the machine, who can reach the port but not read the home,
 // learns and changes nothing.
-func TestAHomesAPIIsForItsUserAlone(t *testing.T) {
+func TestHomeAPIServesOnlyItsUser(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	owner := start(t, w.coalmine("serve"))

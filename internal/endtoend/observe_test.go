@@ -84,7 +84,7 @@ func (o *observed) get(p *process, path, token string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-func TestAClusterTellsHowItDoes(t *testing.T) {
+func TestClusterIsObservable(t *testing.T) {
 	t.Parallel()
 	o := observe(t)
 	t.Run("metrics", o.metricsAreTold)

@@ -37,7 +37,7 @@ func recordedWorkspace(t testing.TB) workspace {
 	return w
 }
 
-func TestARecordedRunThatIsKilledKeepsTheSameUpdatesAndNoCheckpointMore(t *testing.T) {
+func TestKilledRecordedRunKeepsSameUpdates(t *testing.T) {
 	t.Parallel()
 	peaceful := recordedWorkspace(t)
 	printed(t, peaceful.coalmine("run", "recorded.yaml"))

@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/training"
 )
 
-func TestARunThatIsKilledGoesOnToTheSameDigests(t *testing.T) {
+func TestKilledRunContinuesToSameDigests(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
 	w := newWorkspace(t)
@@ -26,7 +26,7 @@ func TestARunThatIsKilledGoesOnToTheSameDigests(t *testing.T) {
 	want.equals(t, w.outcome())
 }
 
-func TestAnInterruptedRunExitsWith3AndTheSameCommandGoesOn(t *testing.T) {
+func TestInterruptedRunExitsWith3AndContinues(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
 	w := newWorkspace(t)
@@ -128,7 +128,7 @@ func TestARunOutlivesTheOwnerOfItsHome(t *testing.T) {
 	}
 }
 
-func TestACommandOnAnOwnedHomeTalksToItsOwner(t *testing.T) {
+func TestCommandOnOwnedHomeUsesOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	owner := start(t, w.coalmine("serve"))

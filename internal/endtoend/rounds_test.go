@@ -43,7 +43,7 @@ var (
 	columns  = [][]string{always, slices.Concat(always, averaged), slices.Concat(always, averaged, clipped), slices.Concat(always, averaged, clipped)}
 )
 
-func TestEveryRoundIsToldInEveryFormatAfterKills(t *testing.T) {
+func TestRoundsSurviveKillsInEveryFormat(t *testing.T) {
 	t.Parallel()
 	whole, killed := newWorkspace(t), newWorkspace(t)
 	for _, w := range []workspace{whole, killed} {

@@ -7,7 +7,7 @@ import (
 
 // A worker with a mistyped store is the first to take a task, hands it back and
 // leaves. Then the leader dies, and the next one finishes the run with a right worker.
-func TestAWorkerWithAnotherStoreDoesARunNoHarm(t *testing.T) {
+func TestWorkerWithOtherStoreLeavesRunIntact(t *testing.T) {
 	t.Parallel()
 	right, server := newTeam(t)
 	mistyped := right

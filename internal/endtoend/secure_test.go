@@ -138,7 +138,7 @@ func (c *secureCluster) run(cmd command, code int) string {
 	return r.stdout
 }
 
-func TestAClusterOverTLSTellsNoSecrets(t *testing.T) {
+func TestClusterOverTLSLeaksNoSecrets(t *testing.T) {
 	t.Parallel()
 	c := startSecureCluster(t)
 	id := strings.TrimSpace(c.run(c.remotely("submit", "secret.yaml"), 0))

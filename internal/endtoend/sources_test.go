@@ -42,7 +42,7 @@ func cells(t testing.TB, results string) string {
 	return string(r.Cells)
 }
 
-func TestARunReadsADirectoryHereOrInS3(t *testing.T) {
+func TestRunReadsLocalAndS3Directories(t *testing.T) {
 	t.Parallel()
 	w, server := withTexts(t), testserver.StartS3(t)
 	must.Do(t, os.CopyFS(filepath.Join(server.Dir, server.Bucket, "corpus"), os.DirFS(filepath.Join(w.dir, "texts"))))

@@ -9,7 +9,7 @@ import (
 
 // A worker that stands still counts as dead, one whose Redis is away waits for it, and both are
 // reported; so are its readiness and its finished work.
-func TestAWorkerSaysWhatItLosesAndWhatItHasDone(t *testing.T) {
+func TestWorkerReportsLossesAndFinishedWork(t *testing.T) {
 	t.Parallel()
 	x, redis := newTeam(t)
 	x.serve()

@@ -34,7 +34,7 @@ func divide(t *testing.T, cores *goroutines.Cores, lanes int) []int {
 	return done
 }
 
-func TestADivisionTakesEveryIdleCore(t *testing.T) {
+func TestEachUsesAllIdleCores(t *testing.T) {
 	t.Parallel()
 	for _, cores := range []*goroutines.Cores{nil, goroutines.NewCores(0), goroutines.NewCores(1), goroutines.NewCores(2)} {
 		if done := divide(t, cores, cores.Lanes()); !slices.Equal(done, slices.Repeat([]int{1}, len(done))) {
@@ -43,7 +43,7 @@ func TestADivisionTakesEveryIdleCore(t *testing.T) {
 	}
 }
 
-func TestATaskGetsALentCoreBack(t *testing.T) {
+func TestOccupyTakesBackLentCore(t *testing.T) {
 	t.Parallel()
 	cores := goroutines.NewCores(2)
 	defer cores.Occupy()()
@@ -64,7 +64,7 @@ func TestATaskGetsALentCoreBack(t *testing.T) {
 	divide(t, cores, 2)
 }
 
-func TestAFailureOrAPanicEndsADivision(t *testing.T) {
+func TestEachEndsOnErrorOrPanic(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no")
 	for name, fail := range map[string]func() error{"error": func() error { return failure }, "panic": func() error { faulty(nil); return nil }} {
@@ -83,7 +83,7 @@ func TestAFailureOrAPanicEndsADivision(t *testing.T) {
 	}
 }
 
-func TestADivisionEndsWithItsContext(t *testing.T) {
+func TestEachEndsWithContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	err := goroutines.NewCores(3).Each(ctx, 1000, func(ctx context.Context, _, _ int) error {

@@ -17,7 +17,7 @@ import (
 
 func faulty(list []int) int { return list[len(list)] } //nolint:gocritic // the panic is the purpose
 
-func TestAPanicIsAnErrorWithTheStackOfItsPlace(t *testing.T) {
+func TestRecoverReportsPanicWithStack(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("reading: %w", goroutines.Recover(func() error { faulty(nil); return nil }))
 	if !goroutines.IsPanic(err) || !strings.Contains(err.Error(), "index out of range") || strings.Contains(err.Error(), "\n") {
@@ -30,7 +30,7 @@ func TestAPanicIsAnErrorWithTheStackOfItsPlace(t *testing.T) {
 	}
 }
 
-func TestAnErrorStaysWhatItIs(t *testing.T) {
+func TestRecoverKeepsPlainErrors(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no")
 	var log bytes.Buffer
@@ -41,7 +41,7 @@ func TestAnErrorStaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestAPanicInAGroupEndsItsContext(t *testing.T) {
+func TestGroupPanicCancelsContext(t *testing.T) {
 	t.Parallel()
 	group, ctx := goroutines.WithContext(context.Background())
 	group.SetLimit(2)

@@ -85,7 +85,7 @@ func (g gemmCase) requireBound(t *testing.T) {
 	}
 }
 
-func TestGemmLeavesTheRestOfCAlone(t *testing.T) {
+func TestGemmKeepsPaddingOfC(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 4))
 	for range 50 {
@@ -279,7 +279,7 @@ func unset(c []float32, m, n, ldc int) []float32 {
 
 // A product that is computed the other way round, because its A is transposed
 // and has more columns than B, has the bytes of one that is not.
-func TestTurnedProductsAreTheSame(t *testing.T) {
+func TestSwappedProductsMatch(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 9))
 	for _, k := range []int{1, 9, blockDepth + 5} {

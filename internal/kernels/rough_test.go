@@ -54,7 +54,7 @@ func TestRoughCellsAreNearTheCell(t *testing.T) {
 	}
 }
 
-func TestRoughCellsKeepWhatIsNotANumber(t *testing.T) {
+func TestRoughCellsKeepNaN(t *testing.T) {
 	t.Parallel()
 	const n = 21
 	for at := range 8 * n {

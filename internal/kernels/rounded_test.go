@@ -38,7 +38,7 @@ func TestSetsAgreeOnRoundedProducts(t *testing.T) {
 // The bound of the error holds for every element, and is not much too wide: errors
 // of hundreds of roundings, seldom all of one sign, stay within a twentieth of it to
 // half.
-func TestRoundedProductsAreAsNearAsTheySay(t *testing.T) {
+func TestRoundedProductsKeepErrorBound(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(42, 0))
 	for _, k := range []int{1, 2, 3, 14, 96, 97, 384} {
@@ -87,7 +87,7 @@ func TestRoundedProductsDoNotOverflow(t *testing.T) {
 	}
 }
 
-func TestRoundedProductsShowWhatIsNotFinite(t *testing.T) {
+func TestRoundedProductsReportNonFinite(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
 		for at := range 5 {
@@ -134,7 +134,7 @@ func BenchmarkRounded(b *testing.B) {
 }
 
 // Parts of a product, of whole panels, equal the whole.
-func TestRoundedColumnsEqualTheWholeProduct(t *testing.T) {
+func TestRoundedColumnsMatchWholeProduct(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(45, 0))
 	const k, n, stride = 7, 150, 112

@@ -58,7 +58,7 @@ func tiledSoftmax(row []float32, tile int) float64 {
 	return logSum
 }
 
-func TestTiledSoftmaxIsTheWholeOne(t *testing.T) {
+func TestTiledSoftmaxMatchesWhole(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 2))
 	const n = 100

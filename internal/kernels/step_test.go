@@ -15,7 +15,7 @@ import (
 // Invariant 2 on whole training steps: every set, the assembly for AVX-512
 // included where the processor has none, trains and scores to the same bytes.
 // Not parallel: it changes the set of the whole process.
-func TestEverySetTakesTheSameTrainingStep(t *testing.T) {
+func TestSetsAgreeOnTrainingStep(t *testing.T) {
 	for _, kind := range models.Kinds() {
 		model := must.Get(models.New(models.Config{Kind: kind, Vocabulary: 250, Embedding: 7, Units: 17, Layers: 2}))(t)
 		restore := must.Get(kernels.ForceSet("go"))(t)

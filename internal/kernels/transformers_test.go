@@ -32,7 +32,7 @@ func TestSetsAgreeOnNormalizedRows(t *testing.T) {
 	}
 }
 
-func TestRowsAreNormalizedInTheOrderOfTheirColumns(t *testing.T) {
+func TestNormalizeRowsSumsInColumnOrder(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(62, 0))
 	const rows, columns, epsilon = 9, 16, 1e-3
@@ -60,7 +60,7 @@ func TestRowsAreNormalizedInTheOrderOfTheirColumns(t *testing.T) {
 }
 
 // The definition of a row's softmax is SoftmaxTile and Scale; short rows are computed together.
-func TestSoftmaxOfRowsEqualsThatOfEach(t *testing.T) {
+func TestSoftmaxOfRowsMatchesEachRow(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(63, 0))
 	for columns := 1; columns <= lanes+3; columns++ {

@@ -295,7 +295,7 @@ func TestSetsAgreeOnChaCha8(t *testing.T) {
 }
 
 // The first numbers of a generator of math/rand/v2 are rows of the blocks 0 to 3, each of two numbers.
-func TestChaCha8IsThatOfTheStandardLibrary(t *testing.T) {
+func TestChaCha8MatchesStandardLibrary(t *testing.T) {
 	t.Parallel()
 	var key [32]byte
 	for i := range key {

@@ -13,7 +13,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestThePercentageFollowsWhatLivesAndWhatIsSearched(t *testing.T) {
+func TestGCPercentFollowsLiveAndScannedBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		garbage, bound, live, searched int64
@@ -86,7 +86,7 @@ func goalWith(allowed int64, keep string) uint64 {
 }
 
 // The collector is one for the process, so that each case has one of its own.
-func TestGarbageIsCollectedWhenItCostsMoreThanCollecting(t *testing.T) {
+func TestGCGoalFollowsAllowance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what        string
@@ -110,7 +110,7 @@ func TestGarbageIsCollectedWhenItCostsMoreThanCollecting(t *testing.T) {
 	}
 }
 
-func TestFloatsAreZerosOfAnyNumber(t *testing.T) {
+func TestFloatsAreZeroed(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 1 << 10, 1<<19 + 1, 3 << 19} {
 		table := Floats(n)

@@ -27,7 +27,7 @@ func TestJSONHasNullForInfinity(t *testing.T) {
 	}
 }
 
-func TestFiniteLeavesOutWhatIsNoNumber(t *testing.T) {
+func TestFiniteOmitsNonFinite(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		if got := numbers.Finite(x); got != nil {
@@ -51,7 +51,7 @@ func TestLargeNumbersHaveAPowerOfTen(t *testing.T) {
 	}
 }
 
-func TestLogKnowsSubnormalNumbers(t *testing.T) {
+func TestLogOfSubnormals(t *testing.T) {
 	t.Parallel()
 	for x, want := range map[float64]float64{
 		math.SmallestNonzeroFloat64: -1074 * math.Ln2, 0x1p-1070: -1070 * math.Ln2, 0x1.8p-1030: -1030*math.Ln2 + math.Log(1.5),

@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestAProbabilityHasOneTextForm(t *testing.T) {
+func TestProbabilityHasOneTextForm(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"1/5000": "1/5000", "3/50000": "3/50000", "0.0002": "1/5000", "2e-4": "1/5000", "0.02%": "1/5000",
@@ -25,7 +25,7 @@ func TestAProbabilityHasOneTextForm(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoProbabilityIsRefused(t *testing.T) {
+func TestParseProbabilityRejectsBadText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "%", ".", "e1", "1/0", "0/0", "2", "101%", "-0.1", "-1/2", "1/-2", "1/2%", "1//2", "0x1", "nan", "inf",
@@ -60,7 +60,7 @@ func TestProbabilitiesCompareExactly(t *testing.T) {
 	})
 }
 
-func TestAShareIsACountOrAPercentage(t *testing.T) {
+func TestShareIsCountOrPercentage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		text  string
@@ -90,7 +90,7 @@ func TestAShareIsACountOrAPercentage(t *testing.T) {
 	}
 }
 
-func TestAProbabilityComesBackFromItsNumber(t *testing.T) {
+func TestProbabilityFloatRoundTrip(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[float64]string{
 		0: "0", 1: "100%", 0.1: "10%", 1.0 / 3: "1/3", 1.0 / 300: "1/300", 2e-5: "1/50000", 6e-5: "3/50000", 1.0 / 342_477_000: "1/342477000",
@@ -110,7 +110,7 @@ func TestAProbabilityComesBackFromItsNumber(t *testing.T) {
 	})
 }
 
-func TestANumberOutsideOfProbabilitiesIsRefused(t *testing.T) {
+func TestProbabilityOfRejectsOutOfRange(t *testing.T) {
 	t.Parallel()
 	for _, x := range []float64{-1e-300, 1.0000000000000002, math.NaN(), math.Inf(1), math.Inf(-1), 1e-300} {
 		if p, err := ProbabilityOf(x); err == nil {

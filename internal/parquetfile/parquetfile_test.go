@@ -177,7 +177,7 @@ func readRow(c *Column, leaf *Leaf) ([]string, error) {
 }
 
 // A library of its own writes files of all kinds, encodings, codecs and shapes.
-func TestFilesAreReadAsTheyWereWritten(t *testing.T) {
+func TestReadMatchesWrittenRows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		made := must.Get(write(rapid.Uint64().Draw(t, "seed")))(t)
@@ -189,7 +189,7 @@ func TestFilesAreReadAsTheyWereWritten(t *testing.T) {
 }
 
 // A file that is cut is never taken for whole.
-func TestAFileThatIsCutIsAnError(t *testing.T) {
+func TestTruncatedFilesAreRejected(t *testing.T) {
 	t.Parallel()
 	made, err := write(5)
 	if err != nil || len(made.rows) == 0 {
@@ -202,7 +202,7 @@ func TestAFileThatIsCutIsAnError(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesEndWithAnError(t *testing.T) {
+func TestDamagedFilesAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"gzip-header.parquet", "negative-children.parquet"} {
 		file := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
@@ -212,7 +212,7 @@ func TestDamagedFilesEndWithAnError(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSupportedIsNamed(t *testing.T) {
+func TestUnsupportedFeaturesAreReported(t *testing.T) {
 	t.Parallel()
 	decimal := parquet.Group{"price": parquet.Decimal(2, 9, parquet.Int32Type)}
 	var file bytes.Buffer
@@ -227,7 +227,7 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	must.Say(t, err, "encrypted")
 }
 
-func TestNumbersWithoutSignAndTimesAreWhatTheySay(t *testing.T) {
+func TestUnsignedAndTimeValuesAreConverted(t *testing.T) {
 	t.Parallel()
 	var spark [12]byte
 	binary.LittleEndian.PutUint64(spark[:], 3_600_500_000_000)

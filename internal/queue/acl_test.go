@@ -13,10 +13,10 @@ import (
 	"coalmine/internal/testserver"
 )
 
-// TestTheQueueNeedsEachDocumentedRightInRedis uses the whole queue as the user of the document.
+// TestQueueNeedsEachDocumentedRight uses the whole queue as the user of the document.
 // Redis refuses a command without its right, in scripts too, so a right is needed if its command
 // was called, and none is missing if Redis has refused nothing.
-func TestTheQueueNeedsEachDocumentedRightInRedis(t *testing.T) {
+func TestQueueNeedsEachDocumentedRight(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	admin := bypass(t, server.Addr())

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestWhatAsynqSaysNamesItsTaskAndIsQuietWhileRedisIsAway(t *testing.T) {
+func TestAsynqLogNamesTaskAndIsQuietDuringOutage(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	var out bytes.Buffer

@@ -39,7 +39,7 @@ func serveForever(url string) {
 	os.Exit(1)
 }
 
-func TestAKilledWorkerIsSeenAsGone(t *testing.T) {
+func TestKilledWorkerIsReportedGone(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	conn := mustOpen(t, server.URL())
@@ -79,7 +79,7 @@ func TestAKilledWorkerIsSeenAsGone(t *testing.T) {
 
 // A worker that is killed between taking a message and its first heartbeat leaves
 // an apparent running attempt for as long as asynq's lease.
-func TestAMessageWhoseTakerIsDeadIsNotKnown(t *testing.T) {
+func TestMessageOfDeadTakerIsUnknown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, g := conn.Broker(), newGate()
@@ -114,7 +114,7 @@ func flush(t testing.TB, conn *Conn) {
 	must.Do(t, conn.client.FlushAll(testContext(t)).Err())
 }
 
-func TestWorkersGoOnAfterAFlush(t *testing.T) {
+func TestWorkersSurviveFlush(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, g := conn.Broker(), newGate()
@@ -138,7 +138,7 @@ func TestWorkersGoOnAfterAFlush(t *testing.T) {
 	})
 }
 
-func TestWorkersOutlastAnAbsenceOfRedis(t *testing.T) {
+func TestWorkersSurviveRedisOutage(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	conn := mustOpen(t, server.URL())
@@ -163,7 +163,7 @@ func TestWorkersOutlastAnAbsenceOfRedis(t *testing.T) {
 	})
 }
 
-func TestAShutdownWithoutRedisEnds(t *testing.T) {
+func TestShutdownEndsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	conn := mustOpen(t, server.URL())
@@ -180,7 +180,7 @@ func TestAShutdownWithoutRedisEnds(t *testing.T) {
 	}
 }
 
-func TestAMessageSentToItsOwnRunnerIsNotRunTwice(t *testing.T) {
+func TestRedeliveredMessageIsNotRunTwice(t *testing.T) {
 	t.Parallel()
 	conn := mustEmbed(t)
 	g := newGate()
@@ -208,7 +208,7 @@ func commands(t testing.TB, server *testserver.Redis) int {
 
 // It prints the cost of an idle fleet and the time in which it wakes; the
 // figures depend on the machine, so none is a limit.
-func TestAnIdleFleetIsCheapAndWakesFast(t *testing.T) {
+func TestIdleFleetCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts 200 servers")
 	}

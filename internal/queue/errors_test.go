@@ -14,9 +14,9 @@ import (
 	"coalmine/internal/must"
 )
 
-// TestEachAnswerMeansWaitOrRefuse has a row for each row of the table: an answer as Redis words it,
+// TestRedisErrorsAreClassified has a row for each row of the table: an answer as Redis words it,
 // and the error by which the rest of the program decides.
-func TestEachAnswerMeansWaitOrRefuse(t *testing.T) {
+func TestRedisErrorsAreClassified(t *testing.T) {
 	t.Parallel()
 	tested := make(map[string]bool)
 	for answer, want := range map[string]struct {
@@ -84,7 +84,7 @@ func TestEachAnswerMeansWaitOrRefuse(t *testing.T) {
 	}
 }
 
-func TestARedisClusterIsRefusedByName(t *testing.T) {
+func TestRedisClusterIsRejected(t *testing.T) {
 	t.Parallel()
 	node := startRedis(t, "--cluster-enabled", "yes")
 	if err := openError(t, node.URL()); !errors.Is(err, ErrUnsuitable) || !strings.Contains(err.Error(), "Redis Cluster") {
@@ -92,7 +92,7 @@ func TestARedisClusterIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestAServerThatTakesNoWritesIsNotReady(t *testing.T) {
+func TestServerWithoutWritesIsNotReady(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	conn := mustOpen(t, server.URL())
@@ -115,7 +115,7 @@ func TestAServerThatTakesNoWritesIsNotReady(t *testing.T) {
 	}
 }
 
-func TestAPasswordThatIsReplacedInItsFileIsFound(t *testing.T) {
+func TestReplacedPasswordFileIsReadAgain(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	lock(t, server, "0ld")

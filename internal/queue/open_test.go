@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/testserver"
 )
 
-func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
+func TestOpenErrorsNameRemedy(t *testing.T) {
 	t.Parallel()
 	nobody := testserver.RefusingAddress(t)
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
@@ -133,7 +133,7 @@ func TestSentinelURL(t *testing.T) {
 	}
 }
 
-func TestErrorsOfURLsHoldNoPasswords(t *testing.T) {
+func TestURLErrorsHoldNoPasswords(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		":s3cret@h:6379", "user:s3cret@h", "redis//:s3cret@h", "http://:s3cret@h",

@@ -157,7 +157,7 @@ func (g *gate) awaitEntry(t testing.TB) string {
 	}
 }
 
-func TestEnqueuingTwiceIsHarmless(t *testing.T) {
+func TestEnqueueIsIdempotent(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, g := conn.Broker(), newGate()
@@ -175,7 +175,7 @@ func TestEnqueuingTwiceIsHarmless(t *testing.T) {
 	})
 }
 
-func TestAMessageThatAsynqArchivedIsSentAgain(t *testing.T) {
+func TestArchivedMessageIsSentAgain(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b := conn.Broker()
@@ -326,7 +326,7 @@ func TestShutdownLetsHandlersFinishAndStopsTheRest(t *testing.T) {
 }
 
 // A drained worker finishes its tasks, takes no new ones, and ends by itself.
-func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
+func TestDrainedWorkerFinishesItsTasksAndEnds(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, slow := conn.Broker(), newGate()
@@ -353,7 +353,7 @@ func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
 
 // A worker that drains outlasts an absence of Redis like any other; one that must
 // end gives up its reports sooner.
-func TestOnlyAShutdownHurriesReports(t *testing.T) {
+func TestShutdownShortensReportPatience(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(testContext(t))
 	s := newConsumer(ctx, mustEmbed(t), ConsumerConfig{Worker: Worker{ID: "w"}})
@@ -368,7 +368,7 @@ func TestOnlyAShutdownHurriesReports(t *testing.T) {
 	}
 }
 
-func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
+func TestReportsEndWithContextAndKeepNudges(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b := conn.Broker()
@@ -390,7 +390,7 @@ func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
 
 // A reader that stops leaves nothing behind that could swallow a report: all go
 // to the next reader, in their order.
-func TestABrokerThatEndsLeavesTheReportsToTheNext(t *testing.T) {
+func TestEndedBrokerLeavesReportsToNext(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		for round := range 20 {
@@ -419,7 +419,7 @@ func TestABrokerThatEndsLeavesTheReportsToTheNext(t *testing.T) {
 }
 
 // A message that a pop took just before its end goes back to its place.
-func TestAReportThatComesWithTheEndGoesBack(t *testing.T) {
+func TestReportPoppedAtEndIsReturned(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		former := conn.Broker()
@@ -443,7 +443,7 @@ func push(t testing.TB, conn *Conn, r Report) {
 	must.Do(t, conn.client.RPush(testContext(t), reportsKey, r.encode()).Err())
 }
 
-func TestOneHolderHasTheLease(t *testing.T) {
+func TestLeaseHasOneHolder(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		ctx, b := testContext(t), conn.Broker()
@@ -486,7 +486,7 @@ func TestPublishedDataExpires(t *testing.T) {
 	})
 }
 
-func TestBadConsumersAndMessagesAreRefused(t *testing.T) {
+func TestBadConsumersAndMessagesAreRejected(t *testing.T) {
 	t.Parallel()
 	conn := mustEmbed(t)
 	if err := conn.Serve(context.Background(), ConsumerConfig{}); err == nil {
@@ -500,7 +500,7 @@ func TestBadConsumersAndMessagesAreRefused(t *testing.T) {
 }
 
 // A heartbeat of another build does not make its worker look dead.
-func TestAWorkerWhoseHeartbeatCannotBeReadIsAlive(t *testing.T) {
+func TestWorkerWithUnreadableHeartbeatIsAlive(t *testing.T) {
 	t.Parallel()
 	conn := mustEmbed(t)
 	ctx := testContext(t)

@@ -43,7 +43,7 @@ func broke(t *testing.T, r reliance, found string) {
 	t.Fatalf("%s (checked against asynq %s). Now %s", r, checkedVersion, found)
 }
 
-func TestAsynqIsTheOneThatWasChecked(t *testing.T) {
+func TestAsynqVersionMatchesCheckedVersion(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile("../../go.mod"))(t)
 	found := regexp.MustCompile(`(?m)^\s*github\.com/hibiken/asynq (\S+)`).FindSubmatch(text)
@@ -62,7 +62,7 @@ func TestAsynqIsTheOneThatWasChecked(t *testing.T) {
 
 // A message that asynq gives up keeps its slot until its handler returns. A lost lease
 // takes half a minute without Redis; asynq treats a cancelled task the same.
-func TestASlotStaysTakenAfterAsynqHasGivenTheMessageUp(t *testing.T) {
+func TestSlotStaysTakenAfterAsynqGivesUp(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, g := conn.Broker(), newGate()
@@ -143,7 +143,7 @@ func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-func TestTheMessagesOfACallTakeOneRoundTrip(t *testing.T) {
+func TestEnqueueTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b := conn.Broker()
@@ -162,7 +162,7 @@ func TestTheMessagesOfACallTakeOneRoundTrip(t *testing.T) {
 	})
 }
 
-func TestAForgottenScriptIsSentAgain(t *testing.T) {
+func TestFlushedScriptIsSentAgain(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b := conn.Broker()
@@ -175,7 +175,7 @@ func TestAForgottenScriptIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestTheQueueIsFoundAgainAfterAFlush(t *testing.T) {
+func TestQueueIsFoundAfterFlush(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b := conn.Broker()
@@ -206,7 +206,7 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
-func TestAMessageThatEndsAfterAFlushIsNoWarning(t *testing.T) {
+func TestEndAfterFlushDoesNotWarn(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, g, out := conn.Broker(), newGate(), new(syncBuffer)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestOnlyASilenceThatOutlastsAHeartbeatIsToldAndOnce(t *testing.T) {
+func TestLongSilenceIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -32,7 +32,7 @@ func (h taken) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // A message may be taken in the moment in which the worker is told to stop, before
 // its handler has begun.
-func TestAMessageThatIsTakenWhileTheWorkerStopsIsReported(t *testing.T) {
+func TestMessageTakenDuringStopIsReported(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, dial := conn.Broker(), conn.dial
@@ -59,7 +59,7 @@ func TestAMessageThatIsTakenWhileTheWorkerStopsIsReported(t *testing.T) {
 
 // A worker that stops while it takes messages reports each that it has taken, so that
 // none waits for somebody to miss it.
-func TestAStopLeavesNothingBehind(t *testing.T) {
+func TestStopReportsAllTakenMessages(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{1, 4, 10, 20, 40} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestOpenOverTLS(t *testing.T) {
 	}
 }
 
-func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
+func TestTLSErrorsNameRemedy(t *testing.T) {
 	t.Parallel()
 	ca, other := testserver.NewAuthority(t), testserver.NewAuthority(t)
 	client := ca.Issue("worker")
@@ -67,7 +67,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 	}
 }
 
-func TestPasswordsInURLsAreNoticed(t *testing.T) {
+func TestPasswordsInURLsAreDetected(t *testing.T) {
 	t.Parallel()
 	for url, shows := range map[string]bool{
 		"redis://h:1/2": false, "redis://user@h:1": false, "redis-sentinel://a:1,b:2/0?master=m&sentinel_password_file=/f": false,

@@ -51,7 +51,7 @@ func watchWaits(conn *Conn) *waits {
 	return h
 }
 
-func TestAnIdleWorkerAsksOnlyWhenItIsWoken(t *testing.T) {
+func TestIdleWorkerPollsOnlyWhenWoken(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		h := watchWaits(conn)
@@ -87,7 +87,7 @@ func (h *waits) awaitOne(t testing.TB) bool {
 
 // A worker that takes a message without having waited leaves a token. Tokens are
 // bounded, and the next waiting workers take them.
-func TestTokensDoNotPileUp(t *testing.T) {
+func TestWakeTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b := conn.Broker()

@@ -6,7 +6,7 @@ import (
 	"coalmine/internal/readable"
 )
 
-func TestAMessageOfSeveralLinesIsBriefInOne(t *testing.T) {
+func TestBriefShortensToOneLine(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
 		"no such file":   "no such file",

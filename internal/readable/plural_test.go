@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/readable"
 )
 
-func TestANumberHasItsNoun(t *testing.T) {
+func TestCountAgreesWithNoun(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{
 		"1 user": readable.Count(1, "user"), "0 users": readable.Count(0, "user"), "21 balanced users": readable.Count(21, "balanced user"),
@@ -28,7 +28,7 @@ func TestANumberHasItsNoun(t *testing.T) {
 	}
 }
 
-func TestASharesDigitsAreReadable(t *testing.T) {
+func TestShareRounding(t *testing.T) {
 	t.Parallel()
 	for share, want := range map[float64]string{0: "0%", 0.00031: "0.031%", 0.0866: "8.7%", 0.1: "10%", 0.3449: "34%", 0.996: "100%", 1: "100%", 1.54: "154%"} {
 		if got := readable.Share(share); got != want {
@@ -41,7 +41,7 @@ func TestASharesDigitsAreReadable(t *testing.T) {
 const maxUncounted = 129
 
 // A number with its noun is written by Count.
-func TestFormatsLeaveTheNounToCount(t *testing.T) {
+func TestFormatsUseCountForPlurals(t *testing.T) {
 	t.Parallel()
 	root, ok := clone.Root()
 	if !ok {

@@ -45,7 +45,7 @@ func texts() []string {
 	return all
 }
 
-func TestATextIsOneVisibleLine(t *testing.T) {
+func TestTextIsOneVisibleLine(t *testing.T) {
 	t.Parallel()
 	for _, s := range texts() {
 		for name, got := range map[string]string{"Text": Text(s), "Cell": Cell(s), "LaTeX": LaTeX(s)} {
@@ -70,7 +70,7 @@ func TestTextsThatDifferLookDifferent(t *testing.T) {
 	}
 }
 
-func TestOrdinaryTextStaysAsItIs(t *testing.T) {
+func TestOrdinaryTextIsUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, s := range hostile[1:6] {
 		if got := Text(s); got != s {
@@ -82,7 +82,7 @@ func TestOrdinaryTextStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestNoLineOfOthersBeginsALine(t *testing.T) {
+func TestLinesIndentsFollowingLines(t *testing.T) {
 	t.Parallel()
 	for _, s := range texts() {
 		for i, line := range strings.Split(Lines(s), "\n") {
@@ -93,7 +93,7 @@ func TestNoLineOfOthersBeginsALine(t *testing.T) {
 	}
 }
 
-func TestACellIsNoFormula(t *testing.T) {
+func TestCellIsNeverFormula(t *testing.T) {
 	t.Parallel()
 	for _, s := range texts() {
 		if got := Cell(s); got != "" && strings.ContainsRune(formulas+"\t\r\n", []rune(got)[0]) {
@@ -116,7 +116,7 @@ func TestJSONAndYAMLKeepTheirValues(t *testing.T) {
 	}
 }
 
-func TestATerminalGetsVisibleCharactersAlone(t *testing.T) {
+func TestWriterEmitsOnlyVisibleCharacters(t *testing.T) {
 	t.Parallel()
 	for _, s := range texts() {
 		var out bytes.Buffer

@@ -16,7 +16,7 @@ func paints(entries ...paint) Registry[shade, paint] {
 	return New("paint", func(p paint) shade { return p.shade }, entries...)
 }
 
-func TestAnEntryIsFoundUnderItsName(t *testing.T) {
+func TestFindReturnsNamedEntry(t *testing.T) {
 	t.Parallel()
 	r := paints(paint{"ochre", 3}, paint{"azure", 5})
 	if p, err := r.Find("azure"); err != nil || p.price != 5 {
@@ -33,7 +33,7 @@ func TestAnEntryIsFoundUnderItsName(t *testing.T) {
 	}
 }
 
-func TestAnUnknownNameIsAnErrorThatListsTheOthers(t *testing.T) {
+func TestUnknownNameErrorListsEntries(t *testing.T) {
 	t.Parallel()
 	_, err := paints(paint{"ochre", 3}, paint{"azure", 5}).Find("mauve")
 	if want := `paint "mauve": expected one of ochre, azure`; err == nil || err.Error() != want {
@@ -44,7 +44,7 @@ func TestAnUnknownNameIsAnErrorThatListsTheOthers(t *testing.T) {
 	}
 }
 
-func TestACallerCannotChangeTheList(t *testing.T) {
+func TestEntriesAreCopied(t *testing.T) {
 	t.Parallel()
 	r := paints(paint{"ochre", 3})
 	r.Names()[0], r.Entries()[0].price = "mauve", 9
@@ -53,7 +53,7 @@ func TestACallerCannotChangeTheList(t *testing.T) {
 	}
 }
 
-func TestANameThereTwicePanics(t *testing.T) {
+func TestDuplicateOrEmptyNamePanics(t *testing.T) {
 	t.Parallel()
 	for _, entries := range [][]paint{{{"ochre", 1}, {"ochre", 2}}, {{"", 1}}} {
 		func() {

@@ -120,7 +120,7 @@ func spoiled(t *testing.T, requests, answers string) []string {
 	return []string{"sh", path}
 }
 
-func TestACommandThatDoesNotStartIsOneFinding(t *testing.T) {
+func TestFailedStartIsOneFinding(t *testing.T) {
 	t.Parallel()
 	report := check(t, score.Options{Command: childprocess.Command{Args: []string{"sh", "-c", "echo no module named torch >&2; exit 1"}}})
 	if len(report.Findings) != 1 || contracts.CountFailed(report.Findings) != 1 || report.Command != nil || !strings.Contains(report.Findings[0].Message, "no module named torch") {
@@ -128,7 +128,7 @@ func TestACommandThatDoesNotStartIsOneFinding(t *testing.T) {
 	}
 }
 
-func TestTextsThatTellNothingAreRefused(t *testing.T) {
+func TestCheckRejectsUnsuitableTexts(t *testing.T) {
 	t.Parallel()
 	for want, texts := range map[string][]string{
 		"2 texts; expected at least 3":                     {"a b c", "a b d"},

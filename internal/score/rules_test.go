@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
+func TestThePageOfContractHasItsRules(t *testing.T) {
 	t.Parallel()
 	page := must.Get(os.ReadFile("../../docs/contracts/score.md"))(t)
 	for _, want := range []string{"\n## Rules\n\n" + contract.List() + "\n", fmt.Sprintf("`%q` and `%d`", contract.Identity().Contract, contract.Version)} {

@@ -36,7 +36,7 @@ func asking(t *testing.T, script string, o Options) (*Client, error) {
 
 var pairs = []Pair{{"my pin is", " 1234"}, {"", "my"}}
 
-func TestACommandScoresPairs(t *testing.T) {
+func TestCommandScoresPairs(t *testing.T) {
 	t.Parallel()
 	heard := filepath.Join(t.TempDir(), "heard")
 	c := must.Get(asking(t, described+`read line; echo "$line" > "`+heard+`"; echo '{"id": 2, "result": [[-1.5, false], [0.001, true]]}'; cat`, Options{}))(t)
@@ -67,7 +67,7 @@ func TestAnswersMayComeInAnyOrder(t *testing.T) {
 
 // Each fault of a command is one sentence that names the command and the rule, and quotes its
 // last output.
-func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
+func TestContractFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	var none contracts.Rule
 	answers := func(result string) string {
@@ -127,7 +127,7 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 // impatient gives a command time to describe itself.
 var impatient = Options{Command: childprocess.Command{Terms: childprocess.Terms{AnswerSeconds: 2}}}
 
-func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
+func TestSilentCommandTimesOut(t *testing.T) {
 	t.Parallel()
 	c, err := asking(t, described+"echo thinking >&2; exec sleep 1000", impatient)
 	must.Do(t, err)
@@ -145,7 +145,7 @@ func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
 }
 
 // A command that reads nothing fills the pipe, and is given up as one that never answers.
-func TestACommandThatDoesNotReadIsGivenUp(t *testing.T) {
+func TestCommandThatDoesNotReadTimesOut(t *testing.T) {
 	t.Parallel()
 	c, err := asking(t, described+"exec sleep 1000", impatient)
 	must.Do(t, err)
@@ -155,7 +155,7 @@ func TestACommandThatDoesNotReadIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestACommandEndsWithItsContext(t *testing.T) {
+func TestCommandEndsWithContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := must.Get(Start(ctx, Options{Command: childprocess.Command{Args: []string{"sh", "-c", described + "sleep 1000 & exec sleep 1001"}}}))(t)
@@ -167,7 +167,7 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	<-c.conversation.Over()
 }
 
-func TestHowACommandEndsIsTold(t *testing.T) {
+func TestCloseReportsBadEnd(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]struct {
 		script string

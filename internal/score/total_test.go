@@ -41,7 +41,7 @@ func TestProbabilitiesOfAModelAddUpToOne(t *testing.T) {
 }
 
 // "a" begins "april", and is left out of the 16 words.
-func TestScoresThatAreNoProbabilitiesAreNamed(t *testing.T) {
+func TestNonProbabilityScoresAreReported(t *testing.T) {
 	t.Parallel()
 	words := strings.Fields("the people of united states are free it was a bright cold day in april clocks")
 	answers := func(of func(i int) float64) []Answer {

@@ -16,7 +16,7 @@ import (
 	"coalmine/internal/testserver"
 )
 
-func TestFilesAreTakenOutOfAQuery(t *testing.T) {
+func TestCertificateFilesAreTakenFromQuery(t *testing.T) {
 	t.Parallel()
 	query := url.Values{"ca": {"/ca"}, "cert": {"/c"}, "key": {"/k"}, "db": {"3"}}
 	files, err := secrets.TakeCertificateFiles(query)
@@ -76,7 +76,7 @@ func serverOf(t *testing.T, pair testserver.Pair, ca *testserver.Authority) *tls
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
 }
 
-func TestARenewedCertificateNeedsNoRestart(t *testing.T) {
+func TestRenewedCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	ca := testserver.NewAuthority(t)
 	server := serverOf(t, ca.Issue("server"), ca)
@@ -92,7 +92,7 @@ func TestARenewedCertificateNeedsNoRestart(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithTLSIsExplained(t *testing.T) {
+func TestExplainCertificateNamesFault(t *testing.T) {
 	t.Parallel()
 	ca := testserver.NewAuthority(t)
 	trusting := clientOf(t, secrets.CertificateFiles{CA: ca.File})

@@ -13,7 +13,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestAKeyIsFoundByItsFingerprint(t *testing.T) {
+func TestKeyIsFoundByFingerprint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "key")
 	k := must.Get(Create(path))(t)
@@ -29,7 +29,7 @@ func TestAKeyIsFoundByItsFingerprint(t *testing.T) {
 	}
 }
 
-func TestAKeyIsNeverPrinted(t *testing.T) {
+func TestKeyIsNeverPrinted(t *testing.T) {
 	t.Parallel()
 	k := must.Get(Create(filepath.Join(t.TempDir(), "key")))(t)
 	digits := fmt.Sprintf("%x", k.Bytes())
@@ -40,7 +40,7 @@ func TestAKeyIsNeverPrinted(t *testing.T) {
 	}
 }
 
-func TestAMissingKeySaysHowToGiveIt(t *testing.T) {
+func TestMissingKeyErrorNamesVariable(t *testing.T) {
 	t.Parallel()
 	for _, ring := range []*Keyring{nil, NewKeyring()} {
 		_, err := ring.Key("abcd")
@@ -50,7 +50,7 @@ func TestAMissingKeySaysHowToGiveIt(t *testing.T) {
 	}
 }
 
-func TestADamagedKeyFileIsNoKey(t *testing.T) {
+func TestDamagedKeyFileIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "ab", strings.Repeat("g", 64), strings.Repeat("a", 66), strings.Repeat("a", 64) + "\n" + strings.Repeat("b", 64)} {
 		path := filepath.Join(t.TempDir(), "key")
@@ -61,7 +61,7 @@ func TestADamagedKeyFileIsNoKey(t *testing.T) {
 	}
 }
 
-func TestAKeyThatCanBeGuessedIsRefused(t *testing.T) {
+func TestGuessableKeyIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, digits := range []string{
 		strings.Repeat("00", Size), strings.Repeat("5a", Size), strings.Repeat("0123456789abcdef", 4),
@@ -81,7 +81,7 @@ func TestAKeyThatCanBeGuessedIsRefused(t *testing.T) {
 	}
 }
 
-func TestAKeyFileThatOthersMayReadOrReplaceIsTold(t *testing.T) {
+func TestOthersCanAccessReportsOpenModes(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no modes here")
@@ -96,7 +96,7 @@ func TestAKeyFileThatOthersMayReadOrReplaceIsTold(t *testing.T) {
 	}
 }
 
-func TestPasswordsOfAddressesAreTakenOut(t *testing.T) {
+func TestPasswordsInAddressesAreMasked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"redis://user:secret@host:6379/0: no answer":             "redis://user:***@host:6379/0: no answer",

@@ -9,7 +9,7 @@ import (
 
 // The slices end within a key's words and at their end. A twelfth of a thousand numbers takes
 // drawSlowly, and the last stream is long enough to reach the tail.
-func TestNormalsAreThoseOfNormFloat64(t *testing.T) {
+func TestNormalsMatchNormFloat64(t *testing.T) {
 	t.Parallel()
 	for stream, lengths := range [][]int{{1, 2, 3}, {124, 248, 1}, {0, 1000, 7, 5000}, slices.Repeat([]int{997}, 500)} {
 		key := StreamKey(5, Noise, uint64(stream))
@@ -43,7 +43,7 @@ func (w *words) Uint64() uint64 {
 }
 
 // The centre of a layer is the range where NormFloat64 draws one number alone.
-func TestTheLayersAreThoseOfNormFloat64(t *testing.T) {
+func TestLayersMatchNormFloat64(t *testing.T) {
 	t.Parallel()
 	for i, l := range layers {
 		for _, offset := range []uint32{0, 1, l.centre / 2, l.centre - 1, l.centre, l.centre + 1} {
@@ -60,7 +60,7 @@ func TestTheLayersAreThoseOfNormFloat64(t *testing.T) {
 }
 
 // All layers have the same area under the density.
-func TestTheLayersHaveTheDensityAtTheirEdge(t *testing.T) {
+func TestLayersMatchNormalDensity(t *testing.T) {
 	t.Parallel()
 	for i := 1; i < layerCount; i++ {
 		edge := layers[i].step * (1 << 31)

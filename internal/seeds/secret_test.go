@@ -9,7 +9,7 @@ func secretStream(secret [32]byte, context string, role Role, indices ...uint64)
 	return rand.New(rand.NewChaCha8(SecretStreamKey(secret, context, role, indices...)))
 }
 
-func TestASecretStreamDependsOnAllThatNamesIt(t *testing.T) {
+func TestSecretStreamDependsOnEachInput(t *testing.T) {
 	t.Parallel()
 	secret, other := [32]byte{1}, [32]byte{2}
 	first := map[uint64]string{}

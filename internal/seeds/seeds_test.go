@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAStreamRepeats(t *testing.T) {
+func TestStreamRepeats(t *testing.T) {
 	t.Parallel()
 	a, b := Stream(7, Client, 3, 5), Stream(7, Client, 3, 5)
 	for i := range 100 {
@@ -59,7 +59,7 @@ func TestNeighbouringStreamsAreUncorrelated(t *testing.T) {
 }
 
 // 1,000 numbers take eight keys.
-func TestStreamsInStepDrawWhatEachDrawsAlone(t *testing.T) {
+func TestStreamsMatchSingleStreams(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{0, 1, 3, 4, 5, 17} {
 		const first = 40

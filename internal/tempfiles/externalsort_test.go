@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestSorterIsStableWhateverItSpills(t *testing.T) {
+func TestSorterIsStableAtAnyLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SliceOfN(rapid.Uint64Range(0, 20), 0, 200).Draw(t, "keys")

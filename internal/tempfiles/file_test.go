@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/must"
 )
 
-func TestAFileIsReadBackAndGone(t *testing.T) {
+func TestFileIsReadBackAndRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f := must.Get(OpenFile(dir, "x-"))(t)
@@ -30,7 +30,7 @@ func TestAFileIsReadBackAndGone(t *testing.T) {
 // copies are the ways to copy a stream.
 var copies = map[string]func(io.Reader) (*Spooled, error){"without a name": Spool, "with a name": SpoolNamed}
 
-func TestACopyIsReadFromItsBeginningAndRemoved(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
+func TestCopyIsReadFromStartAndRemoved(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, copied := range copies {
 		f := must.Get(copied(strings.NewReader("a stream")))(t)
@@ -55,7 +55,7 @@ func leavesNothing(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAStreamLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
+func TestStreamErrorLeavesNoFile(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
 	t.Setenv("TMPDIR", t.TempDir())
 	broken := errors.New("broken")
 	for name, copied := range copies {

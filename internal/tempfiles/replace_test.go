@@ -19,7 +19,7 @@ func half(w io.Writer) error {
 	return errors.Join(err, errHalf)
 }
 
-func TestAFailedReplacementLeavesTheOlderFile(t *testing.T) {
+func TestFailedReplaceKeepsOldFile(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"", "older"} {
 		dir := t.TempDir()
@@ -41,7 +41,7 @@ func TestAFailedReplacementLeavesTheOlderFile(t *testing.T) {
 	}
 }
 
-func TestAReplacementKeepsPermissionsAndLinks(t *testing.T) {
+func TestReplaceKeepsPermissionsAndLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, link, dangling := filepath.Join(dir, "a"), filepath.Join(dir, "link"), filepath.Join(dir, "dangling")
@@ -60,7 +60,7 @@ func TestAReplacementKeepsPermissionsAndLinks(t *testing.T) {
 	}
 }
 
-func TestADeviceIsWrittenDirectly(t *testing.T) {
+func TestDeviceIsWrittenDirectly(t *testing.T) {
 	t.Parallel()
 	before := must.Get(os.Stat(os.DevNull))(t)
 	must.Do(t, WriteFile(os.DevNull, []byte("text")))

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // A process that is killed leaves its directory, which the next one removes; that of a process which
 // lives stays.
-func TestDirectoriesOfProcessesThatAreKilledAreRemoved(t *testing.T) {
+func TestDirectoriesOfDeadProcessesAreRemoved(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	home := filepath.Join(base, "coalmine-home") // of a person, who has called it so

@@ -117,7 +117,7 @@ func resetsNew(t *testing.T, link *testserver.Link) {
 	}
 }
 
-func TestACutLinkResetsOldAndNewConnections(t *testing.T) {
+func TestCutLinkResetsOldAndNewConnections(t *testing.T) {
 	t.Parallel()
 	link := testserver.NewLink(t, startEcho(t))
 	old := connected(t, link)
@@ -128,7 +128,7 @@ func TestACutLinkResetsOldAndNewConnections(t *testing.T) {
 	connected(t, link)
 }
 
-func TestAStalledLinkDeliversLater(t *testing.T) {
+func TestStalledLinkDeliversLater(t *testing.T) {
 	t.Parallel()
 	link := testserver.NewLink(t, startEcho(t))
 	old := connected(t, link)
@@ -143,7 +143,7 @@ func TestAStalledLinkDeliversLater(t *testing.T) {
 	fresh.hears("new")
 }
 
-func TestAHalfOpenLinkLosesWhatIsSaid(t *testing.T) {
+func TestHalfOpenLinkDropsData(t *testing.T) {
 	t.Parallel()
 	link := testserver.NewLink(t, startEcho(t))
 	silent, talking := connected(t, link), connected(t, link)
@@ -156,14 +156,14 @@ func TestAHalfOpenLinkLosesWhatIsSaid(t *testing.T) {
 	silent.hears("after")
 }
 
-func TestASlowLinkDelivers(t *testing.T) {
+func TestSlowLinkDelivers(t *testing.T) {
 	t.Parallel()
 	link := testserver.NewLink(t, startEcho(t))
 	link.Set(testserver.Slow)
 	connected(t, link)
 }
 
-func TestAResetLeavesTheLinkOpen(t *testing.T) {
+func TestResetKeepsLinkOpen(t *testing.T) {
 	t.Parallel()
 	link := testserver.NewLink(t, startEcho(t))
 	old := connected(t, link)
@@ -172,14 +172,14 @@ func TestAResetLeavesTheLinkOpen(t *testing.T) {
 	connected(t, link)
 }
 
-func TestALinkToNobodyResets(t *testing.T) {
+func TestLinkToClosedPortResets(t *testing.T) {
 	t.Parallel()
 	resetsNew(t, testserver.NewLink(t, testserver.RefusingAddress(t)))
 }
 
 const content = "0123456789abcdef"
 
-func TestAFrontSpoilsAnswersAsAsked(t *testing.T) {
+func TestFrontInjectsFaults(t *testing.T) {
 	t.Parallel()
 	for spoiling, want := range map[testserver.Fault]struct {
 		status  int
@@ -233,7 +233,7 @@ func get(url string) (status int, body string, err error) {
 	return response.StatusCode, string(data), err
 }
 
-func TestAFrontTellsWhatTheServerHasAnswered(t *testing.T) {
+func TestFrontWatchReportsAnswers(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)

@@ -44,7 +44,7 @@ func command(t *testing.T, addr, line string) string {
 	return strings.TrimSpace(reply)
 }
 
-func TestS3RefusesRequestsWithoutKeys(t *testing.T) {
+func TestS3RejectsRequestsWithoutKeys(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	for range 2 {

@@ -32,7 +32,7 @@ func everything(t *Tracer) {
 	round.End(nil)
 }
 
-func TestATracerThatIsOffCostsNothing(t *testing.T) {
+func TestDisabledTracerAllocatesNothing(t *testing.T) {
 	t.Setenv(endpointVariable, "")
 	before := runtime.NumGoroutine()
 	tracer, err := Open(t.Context(), "coalmine", "1", slog.Default())
@@ -127,7 +127,7 @@ func TestSpansAreSentWithParentsLinksAndFailures(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatCannotWorkIsRefusedWithoutRepeatingIt(t *testing.T) {
+func TestOpenRejectsBadEndpointsWithoutPasswords(t *testing.T) {
 	for name, env := range map[string][2]string{
 		"no URL":           {endpointVariable, "user:hunter2hunter2@collector"},
 		"another scheme":   {endpointVariable, "grpc://user:hunter2hunter2@collector:4317"},

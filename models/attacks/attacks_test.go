@@ -102,7 +102,7 @@ func right(scores []float32, labels []int, classes int) float64 {
 	return float64(n) / float64(len(labels))
 }
 
-func TestEveryAttackNamesWhatItHasLearned(t *testing.T) {
+func TestEveryAttackLearns(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 60, Classes: 8}
 	data, others := task(s, 320, 1)
@@ -117,7 +117,7 @@ func TestEveryAttackNamesWhatItHasLearned(t *testing.T) {
 	}
 }
 
-func TestScoresAreThoseOfEachRowAlone(t *testing.T) {
+func TestScoresDoNotDependOnOtherRows(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 20, Classes: 5}
 	data, others := task(s, 100, 0.5)
@@ -172,7 +172,7 @@ func widened(m *mlp) (wide [][]float64) {
 	return wide
 }
 
-func TestTheNetworksGradientIsThatOfFiniteDifferences(t *testing.T) {
+func TestNetworkGradientMatchesFiniteDifferences(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 7, Classes: 4}
 	rng := rand.New(rand.NewPCG(3, 0))
@@ -205,7 +205,7 @@ func TestTheNetworksGradientIsThatOfFiniteDifferences(t *testing.T) {
 }
 
 // Two steps of Keras' SGD by hand: the second has the momentum and another rate.
-func TestStepsAreThoseOfKeras(t *testing.T) {
+func TestStepsMatchKeras(t *testing.T) {
 	t.Parallel()
 	k, params := keras{moves: make([]float32, 2)}, []float32{2, 0}
 	k.move(params, []float32{3.5, 1.5}, 1)
@@ -220,7 +220,7 @@ func TestStepsAreThoseOfKeras(t *testing.T) {
 
 // The machines of a small problem equal those of scikit-learn 1.2.1,
 // LinearSVC(tol=1e-10), for every batch size.
-func TestTheLinearMachineIsThatOfScikitLearn(t *testing.T) {
+func TestLinearMachineMatchesScikitLearn(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 3, Classes: 3}
 	data := &set{shape: s, Block: Block{Rows: make([]float32, 36), Labels: make([]int, 12)}, block: 5}
@@ -266,7 +266,7 @@ func objective(s Shape, weights, bias []float32, b Block, class int) float64 {
 
 // At the minimum of a convex function no step in any direction leads down: none of many random
 // ones, small and large, does so by more than a millionth.
-func TestTheLinearMachineComesToItsMinimum(t *testing.T) {
+func TestLinearMachineReachesMinimum(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 12, Classes: 3}
 	data, _ := task(s, 90, 1.5)
@@ -323,7 +323,7 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 	}
 }
 
-func TestCosinesAreThoseToTheMeans(t *testing.T) {
+func TestCosineScoresMatchClassMeans(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 2, Classes: 3}
 	data := &set{shape: s, Block: Block{Rows: []float32{1, 0, 3, 4, 0, 2}, Labels: []int{0, 1, 1}}}
@@ -338,7 +338,7 @@ func TestCosinesAreThoseToTheMeans(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeTrainedIsNamed(t *testing.T) {
+func TestTrainRejectsBadInput(t *testing.T) {
 	t.Parallel()
 	good := Options{Epochs: 1, Batch: 1}
 	for name, c := range map[string]struct {
@@ -445,7 +445,7 @@ func whole(rng *rand.Rand, n int) []float32 {
 }
 
 // The numbers are whole and few, so that many distances are equal.
-func TestTheNearestAreThoseOfBruteForceHoweverTheyAreShown(t *testing.T) {
+func TestSearchMatchesBruteForceInAnyOrder(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 60 {

@@ -222,7 +222,7 @@ func TestABatchIsFoldedFromItsParts(t *testing.T) {
 }
 
 // Equal arguments give equal bytes with every set of kernels, and beside other graphs at work.
-func TestBytesAreThoseOfEverySetOfKernels(t *testing.T) { //nolint:paralleltest // it forces the kernels of the whole process
+func TestEveryKernelSetGivesSameBytes(t *testing.T) { //nolint:paralleltest // it forces the kernels of the whole process
 	for _, n := range used()[:4] {
 		var first string
 		for _, set := range kernels.Sets() {
@@ -251,7 +251,7 @@ func TestBytesAreThoseOfEverySetOfKernels(t *testing.T) { //nolint:paralleltest 
 	}
 }
 
-func TestProductsAreThoseOfGonum(t *testing.T) {
+func TestProductsMatchGonum(t *testing.T) {
 	t.Parallel()
 	rng := seeds.Stream(3, "test")
 	for range 40 {
@@ -333,7 +333,7 @@ func TestTheLossOfPairsIsTheCrossEntropyOfTheirLogits(t *testing.T) {
 }
 
 // A task without labels does not change the gradients of the others, and both losses are the same.
-func TestAnEmptyTaskTeachesNothing(t *testing.T) {
+func TestUnlabelledTaskChangesNoGradient(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 9))
 	one, two := must(NewClassifier(Config{6, []int{8}, []int{3}}, 2)), must(NewClassifier(Config{6, []int{8}, []int{3, 2}}, 2))
@@ -353,7 +353,7 @@ func TestAnEmptyTaskTeachesNothing(t *testing.T) {
 	}
 }
 
-func TestNetworksWithoutWidthAreRefused(t *testing.T) {
+func TestNetworksRejectZeroWidths(t *testing.T) {
 	t.Parallel()
 	for _, c := range []Config{{0, []int{4}, []int{2}}, {3, []int{0}, []int{2}}, {3, nil, []int{-1}}, {3, nil, nil}} {
 		if _, err := NewClassifier(c, 4); err == nil {
@@ -392,7 +392,7 @@ func TestNetworksAreIndependent(t *testing.T) {
 // faulty are Gorgonia's operations that give wrong numbers without an error.
 var faulty = []string{"sliceOp", "softmaxOp", "byIndicesOp"}
 
-func TestNoGraphHasAnOperationThatGorgoniaGetsWrong(t *testing.T) {
+func TestGraphsAvoidFaultyGorgoniaOperations(t *testing.T) {
 	t.Parallel()
 	for _, n := range used() {
 		l := n.used(4, rand.New(rand.NewPCG(1, 2)))

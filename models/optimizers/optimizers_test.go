@@ -130,7 +130,7 @@ func TestRestoredOptimizerContinuesToTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestRestoreRefusesForeignStateAndChangesNothing(t *testing.T) {
+func TestRestoreRejectsForeignStateUnchanged(t *testing.T) {
 	t.Parallel()
 	o := mustNew(t, mustDefaults(t, optimizers.Adam), 3)
 	o.Step(make([]float32, 3), []float32{1, 2, 3}, 1)

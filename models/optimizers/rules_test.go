@@ -22,7 +22,7 @@ func fileField(t *testing.T, name string) reflect.StructField {
 	return reflect.StructField{}
 }
 
-func TestAParameterStandsInAFileWithTheRulesThatUseIt(t *testing.T) {
+func TestFileFieldsNameRulesThatUseThem(t *testing.T) {
 	t.Parallel()
 	for _, p := range parameters {
 		if p.given == nil {
@@ -84,7 +84,7 @@ func TestGivenParametersReplaceTheDefaultsOfTheirRule(t *testing.T) {
 	}
 }
 
-func TestEveryRuleAndCourseSaysWhatItDoes(t *testing.T) {
+func TestRulesAndCoursesAreDescribed(t *testing.T) {
 	t.Parallel()
 	for _, r := range Rules() {
 		if r.Title == "" || r.Summary == "" || r.Source == "" || r.start == nil {

@@ -18,7 +18,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 
 // The examples of scikit-learn's documentation and tests (sklearn.metrics.average_precision_score,
 // precision_recall_curve; sklearn/metrics/tests/test_ranking.py).
-func TestAveragePrecisionIsThatOfScikitLearn(t *testing.T) {
+func TestAveragePrecisionMatchesScikitLearn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		scores   []float32
@@ -82,7 +82,7 @@ func bruteForce(scores []float32, relevant []bool) float64 {
 	return area
 }
 
-func TestAveragePrecisionIsItsDefinition(t *testing.T) {
+func TestAveragePrecisionMatchesDefinition(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 500 {
@@ -92,7 +92,7 @@ func TestAveragePrecisionIsItsDefinition(t *testing.T) {
 	}
 }
 
-func TestOwnedIsTheAveragePrecisionOfEveryOwner(t *testing.T) {
+func TestOwnedMatchesAveragePrecision(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 0))
 	const owners = 5
@@ -191,7 +191,7 @@ func TestTheFirstAreFoundAndChanceIsCounted(t *testing.T) {
 // beta.ppf(.025, k, n-k+1) and beta.ppf(.975, k+1, n-k). With 40,000 resamples an end has
 // a standard error below 0.0025; an error above five of them has a probability of 6e-7
 // each.
-func TestIntervalsOfSharesAreThoseOfClopperAndPearson(t *testing.T) {
+func TestIntervalsOfSharesMatchClopperPearson(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		ones, of  int
@@ -241,7 +241,7 @@ func TestStatisticsKnowTheirEnds(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRankedIsNamed(t *testing.T) {
+func TestRankingRejectsBadInput(t *testing.T) {
 	t.Parallel()
 	nan := float32(math.NaN())
 	for name, c := range map[string]struct {

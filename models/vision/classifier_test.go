@@ -71,7 +71,7 @@ func TestPredictionsOfThePapersClassifierEqualTheReference(t *testing.T) {
 	}
 }
 
-func TestAnImagesPredictionDoesNotDependOnTheOthers(t *testing.T) {
+func TestPredictionDoesNotDependOnOtherImages(t *testing.T) {
 	t.Parallel()
 	c := smallClassifier(t)
 	rng := testRand(3)
@@ -85,7 +85,7 @@ func TestAnImagesPredictionDoesNotDependOnTheOthers(t *testing.T) {
 	}
 }
 
-func TestWhatALearnerHasSeenDoesNotMatter(t *testing.T) {
+func TestClassifierGradientDoesNotDependOnEarlierBatches(t *testing.T) {
 	t.Parallel()
 	c := smallClassifier(t)
 	rng := testRand(4)
@@ -164,7 +164,7 @@ func TestBadBatchesAreErrors(t *testing.T) {
 	}
 }
 
-func TestImagesTooSmallForTheClassifierAreRefused(t *testing.T) {
+func TestImagesTooSmallForTheClassifierAreRejected(t *testing.T) {
 	t.Parallel()
 	_, err := New(models.Config{Kind: models.CNN, Image: models.Image{ImageShape: models.ImageShape{Width: 28, Height: 17, Channels: 1, Classes: 10}}})
 	must.Say(t, err, "28x17", "at least 18")

@@ -62,7 +62,7 @@ func TestConvolutionsEqualTheirDefinition(t *testing.T) {
 	}
 }
 
-func TestPaddingIsThatOfTensorFlow(t *testing.T) {
+func TestPaddingMatchesTensorFlow(t *testing.T) {
 	t.Parallel()
 	for side := 1; side < 8; side++ {
 		for stride := 1; stride < 5; stride++ {

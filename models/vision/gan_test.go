@@ -130,7 +130,7 @@ func TestTheReferencesImageGradientEqualsCentralDifferences(t *testing.T) {
 	})
 }
 
-func TestGeneratedImagesAreMadeByTheMovingStatistics(t *testing.T) {
+func TestGenerateUsesMovingStatistics(t *testing.T) {
 	t.Parallel()
 	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)
 	params, _, exact := vectors(g, 6)
@@ -155,7 +155,7 @@ func TestGeneratedImagesAreMadeByTheMovingStatistics(t *testing.T) {
 
 // After one training step, images are generated as in that step, without a trace of
 // the initial statistics.
-func TestTheFirstStepsStatisticsAreThoseOfItsBatch(t *testing.T) {
+func TestFirstStepsStatisticsMatchBatch(t *testing.T) {
 	t.Parallel()
 	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)
 	params, stream := g.Init(testRand(1)), uint64(2)
@@ -237,7 +237,7 @@ func TestOneImageIsABatchToo(t *testing.T) {
 	})
 }
 
-func TestWhatADiscriminatorsLearnerHasSeenDoesNotMatter(t *testing.T) {
+func TestDiscriminatorGradientDoesNotDependOnEarlierBatches(t *testing.T) {
 	t.Parallel()
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		params, _, _ := vectors(g, 8)
@@ -258,7 +258,7 @@ func TestWhatADiscriminatorsLearnerHasSeenDoesNotMatter(t *testing.T) {
 }
 
 // Three batches of several sizes; the learner with the precomputed vectors has no generator.
-func TestGradientsByPrecomputedVectorsAreThoseByTheStream(t *testing.T) {
+func TestPrecomputedGradientsMatchStream(t *testing.T) {
 	t.Parallel()
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		params, _, _ := vectors(g, 13)
@@ -284,7 +284,7 @@ func TestGradientsByPrecomputedVectorsAreThoseByTheStream(t *testing.T) {
 	})
 }
 
-func TestWhatAGeneratorHasMadeDoesNotMatter(t *testing.T) {
+func TestGeneratorGradientDoesNotDependOnEarlierCalls(t *testing.T) {
 	t.Parallel()
 	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)
 	params, _, _ := vectors(g, 12)

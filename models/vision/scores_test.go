@@ -20,7 +20,7 @@ func normalRows(rng *rand.Rand, n int, means, deviations []float64) [][]float32 
 
 // Of independent columns the distance is the sum over columns of the squared differences of
 // means and of standard deviations.
-func TestTheFrechetDistanceOfIndependentColumnsIsTheSumOfTheirs(t *testing.T) {
+func TestFrechetDistanceOfIndependentColumnsIsSum(t *testing.T) {
 	t.Parallel()
 	cross := func(shift, scale float64) [][]float32 { // uncorrelated columns, of deviation 1 and 2 times scale
 		var rows [][]float32
@@ -54,7 +54,7 @@ func TestTheFrechetDistanceIsSymmetricAndZeroOfEqualSets(t *testing.T) {
 	}
 }
 
-func TestTheClassifierScoreCountsTheClassesThatItIsSureOf(t *testing.T) {
+func TestClassifierScoreCountsCertainClasses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		rows [][]float32
@@ -72,7 +72,7 @@ func TestTheClassifierScoreCountsTheClassesThatItIsSureOf(t *testing.T) {
 	}
 }
 
-func TestScoresOfTooLittleAreErrors(t *testing.T) {
+func TestScoresRejectBadInput(t *testing.T) {
 	t.Parallel()
 	two, ragged := [][]float32{{1, 2}, {3, 4}}, [][]float32{{1, 2}, {3}}
 	nan := [][]float32{{1, float32(math.NaN())}, {3, 4}}

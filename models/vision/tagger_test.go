@@ -125,7 +125,7 @@ func TestATaggerLearnsTheLabelsOfImages(t *testing.T) {
 	}
 }
 
-func TestATaggerRefusesBadBatches(t *testing.T) {
+func TestTaggerRejectsBadBatches(t *testing.T) {
 	t.Parallel()
 	c := smallTagger(t)
 	params, gradient := make([]float32, c.Parameters()), make([]float32, c.Parameters())
@@ -161,7 +161,7 @@ func TestATaggerRefusesBadBatches(t *testing.T) {
 	}
 }
 
-func TestMoreLabelsThanATaggerMayHaveAreRefused(t *testing.T) {
+func TestTooManyLabelsOfTaggerAreRejected(t *testing.T) {
 	t.Parallel()
 	shape := smallImages
 	shape.Classes = models.MaxLabels + 1

@@ -25,7 +25,7 @@ func TestTheBestBLTIsThePublishedOne(t *testing.T) {
 
 // The same file has BLTs for 1,000 rounds and two participations, five rounds apart. Its search
 // has ended early, and its loss is larger.
-func TestTheBestBLTIsNoWorseThanOthersHaveFound(t *testing.T) {
+func TestOptimizeBLTBeatsPublishedLosses(t *testing.T) {
 	t.Parallel()
 	p := Participation{Rounds: 1000, Separation: 5, Times: 2}
 	for _, published := range []BLT{
@@ -41,7 +41,7 @@ func TestTheBestBLTIsNoWorseThanOthersHaveFound(t *testing.T) {
 
 // The best loss of any strategy grows as 1 + log(n)/pi for one participation (Mathias 1993,
 // corollary 3.5). The ratios are those of the same file, test_optimize_single_participation_near_optimal.
-func TestBLTsComeNearTheBestOfAllStrategies(t *testing.T) {
+func TestBLTsAreNearOptimal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		rounds, buffers int
@@ -81,7 +81,7 @@ func loss(t rapid.TB, s Strategy, p Participation) float64 {
 
 // McMahan et al. 2024 state zero-concentrated privacy and epsilon at delta 1e-10 of models of
 // Gboard, both rounded: an epsilon of a rho that rounds to theirs is theirs.
-func TestPublishedZeroConcentratedPrivacyIsThePublishedEpsilon(t *testing.T) {
+func TestPublishedRhoMatchesPublishedEpsilon(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ rho, rounding, epsilon float64 }{{0.15, 0.005, 3.42}, {0.0144, 0.00005, 0.994}} {
 		least := pld.GaussianEpsilon(1/math.Sqrt(2*(c.rho-c.rounding)), 1e-10)
@@ -160,7 +160,7 @@ func sum(x []float64) (total float64) {
 	return total
 }
 
-func TestSensitivityIsThatOfTheWorstPlacement(t *testing.T) {
+func TestSensitivityMatchesWorstPlacement(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawStrategy(t), drawParticipation(t, 11)
@@ -229,7 +229,7 @@ func stream(t rapid.TB, s Strategy, independent [][]float64) []float64 {
 
 // The release determines the updates: with the release in place of noise, Noise returns
 // the updates. So it is C^-1, and the noise on the updates is a function of C X + Z.
-func TestNoiseInvertsWhatIsReleased(t *testing.T) {
+func TestNoiseInvertsStrategy(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawStrategy(t)
@@ -348,7 +348,7 @@ func TestTheSearchRepeatsItself(t *testing.T) {
 	}
 }
 
-func TestStrategiesOutOfRangeAreRefused(t *testing.T) {
+func TestStrategiesOutOfRangeAreRejected(t *testing.T) {
 	t.Parallel()
 	p := Participation{Rounds: 10, Separation: 2, Times: 3}
 	for _, s := range []Strategy{
@@ -373,7 +373,7 @@ func TestStrategiesOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-func TestBuffersOfAnotherRoundAreRefused(t *testing.T) {
+func TestBuffersOfAnotherRoundAreRejected(t *testing.T) {
 	t.Parallel()
 	draw := func(uint64) ([]float64, error) { return make([]float64, 3), nil }
 	for _, s := range []Strategy{BLT{Scales: []float64{0.1}, Decays: []float64{0.5}}, Banded{Coefficients: []float64{1, 0.5}}, Tree{}} {

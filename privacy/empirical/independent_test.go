@@ -74,7 +74,7 @@ func (p pair) atLeast(m, c, v int) float64 {
 	return total
 }
 
-func TestTheIndependentPValueIsThatOfAllOutcomes(t *testing.T) {
+func TestIndependentPValueMatchesEnumeration(t *testing.T) {
 	t.Parallel()
 	for _, p := range []pair{{0.7, 0.3}, {0.5, 0.3, 0.2}, {0.4, 0.35, 0.15, 0.1}, {0.2, 0.5, 0.3, 0}, {1, 0}, {0.5, 0.5}} {
 		for _, o := range []empirical.Outcome{{4, 4, 4}, {4, 4, 2}, {4, 2, 2}, {5, 3, 2}, {6, 1, 1}, {5, 4, 4}, {3, 2, 0}} {
@@ -138,7 +138,7 @@ func TestTheIndependentBoundCovers(t *testing.T) {
 }
 
 // Without credit for sampling the training is one Gaussian mechanism.
-func TestIndependentNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
+func TestIndependentNoiseMatchesGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := empirical.Outcome{Units: 500, Guesses: 400, Correct: 320}
@@ -153,7 +153,7 @@ func TestIndependentNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	}
 }
 
-func TestIdealAuditorsAreRightAsOftenAsScoresSay(t *testing.T) {
+func TestIdealAuditorsAreRightAsOftenAsSimulated(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewChaCha8([32]byte{7}))
 	right := 0.0

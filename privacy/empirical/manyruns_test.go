@@ -91,7 +91,7 @@ func TestRulesOfBothSidesAreChosen(t *testing.T) {
 }
 
 // Without credit for sampling the training is one Gaussian mechanism, of the shift sqrt(rounds) / z.
-func TestTheNoiseOfRatesIsThatOfTheGaussianMechanism(t *testing.T) {
+func TestNoiseOfRatesMatchesGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	recipe := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	r := empirical.Rates{Right: 45, Of: 50, Wrong: 4, Others: 50}

@@ -119,7 +119,7 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 }
 
 // Scores of few values are equal for many units.
-func TestTheGuessesAreThoseOfAWholeRanking(t *testing.T) {
+func TestAnswersMatchWholeRanking(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 3))
 	for n := range 300 {

@@ -40,7 +40,7 @@ func TestDistributionsOfEqualDeviationAreAGaussianMechanism(t *testing.T) {
 }
 
 // The value of test_closed_form_null_gaussian_alt_regression there, of 2000 dimensions.
-func TestTheValueOfTheReferenceImplementationComesOut(t *testing.T) {
+func TestEpsilonMatchesReferenceImplementation(t *testing.T) {
 	t.Parallel()
 	null := NullNormal(2000)
 	if got := mustEpsilon(t, null, Normal{null.Deviation, null.Deviation}, 1e-2); math.Abs(got/2.317789-1) > 1e-6 {
@@ -124,7 +124,7 @@ func TestEpsilonFallsWithDeltaAndGrowsWithTheMean(t *testing.T) {
 // Table 1 of the paper: at delta 1e-6 noise of 4.22, 1.54 and 0.541 gives epsilon 1, 3 and 10.
 // For the Gaussian mechanism a cosine has the mean 1/(sigma sqrt(d)) and the variance 1/d if d
 // is far above the number of canaries, and the estimate is exact.
-func TestTheGaussianMechanismHasItsOwnEpsilon(t *testing.T) {
+func TestEstimateOfGaussianMechanismIsExact(t *testing.T) {
 	t.Parallel()
 	for printed, epsilon := range map[float64]float64{4.22: 1, 1.54: 3, 0.541: 10} {
 		sigma := calibrated(epsilon, 1e-6)
@@ -220,7 +220,7 @@ func TestTheStandardErrorIsTheSpreadOfEstimates(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeEstimatedIsAnError(t *testing.T) {
+func TestEstimateRejectsBadStatistics(t *testing.T) {
 	t.Parallel()
 	fine := []float64{0.1, 0.2}
 	for want, try := range map[string]func() (Estimate, error){

@@ -46,7 +46,7 @@ func largestMu(refuted func(empirical.Curve) bool) float64 {
 }
 
 // The same tests print these for the theorem of Steinke et al.
-func TestLowerBoundMatchesThatOfTheSameScores(t *testing.T) {
+func TestLowerBoundMatchesPublishedScores(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		thresholds, guesses, correct int
@@ -133,7 +133,7 @@ func TestMoreRightGuessesRefuteMore(t *testing.T) {
 
 // Without credit for sampling, rounds are one Gaussian mechanism, with mu = 2 sqrt(rounds) /
 // z under replacement of a member, and the least noise follows from its bound.
-func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
+func TestLeastNoiseMatchesGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := empirical.Outcome{Units: 500, Guesses: 120, Correct: 110}

@@ -16,7 +16,7 @@ import (
 )
 
 // The smoothed payoff lies between the payoff and the payoff plus the subtracted rise.
-func TestSmoothingRaisesThePayoffByNoMoreThanIsTakenOff(t *testing.T) {
+func TestSmoothingRaiseIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, h := range []float64{1e-3, 0.03, 0.3, widest} {
 		for x := -12 * h; x <= 12*h; x += h / 37 {
@@ -180,7 +180,7 @@ func TestEpsilonIsMonotone(t *testing.T) {
 
 // With next to no noise every round reveals whether it contains the member, and
 // epsilon is the cost of the largest number of rounds that is not too unlikely.
-func TestNextToNoNoiseCostsWhatTheBinomialSays(t *testing.T) {
+func TestTinyNoiseMatchesBinomial(t *testing.T) {
 	t.Parallel()
 	for _, sigma := range []float64{1e-5, 1e-9, 1e-30} {
 		for _, c := range []struct {
@@ -201,7 +201,7 @@ func TestNextToNoNoiseCostsWhatTheBinomialSays(t *testing.T) {
 	}
 }
 
-func TestEpsilonBeyondTheLargestNumberIsNotSaidToBeInfinite(t *testing.T) {
+func TestEpsilonBeyondMaxFloat64IsBoundedBelow(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Step{{0.1, 1e-200, 1}, {0.1, 1e-200, 100}, {1, 1e-200, 1}} {
 		if got := epsilon(t, 1e-7, s); got.Lower != math.MaxFloat64 || !math.IsInf(got.Upper, 1) {
@@ -242,7 +242,7 @@ func TestBoundsAtExtremeDeltas(t *testing.T) {
 
 // The bounds on the pair that dominates samples of fixed size hold its epsilon in numbers of 170
 // bits between them (testdata/reference.py), and are within 1e-4 of it.
-func TestFixedSizeBoundsHoldTheReferenceBetweenThem(t *testing.T) {
+func TestFixedSizeBoundsEncloseReference(t *testing.T) {
 	t.Parallel()
 	for _, row := range references(t, "testdata/replacing.csv", 43) {
 		rate, sigma, rounds, delta, want := row[0], row[1], int(row[2]), row[3], row[4]
@@ -255,7 +255,7 @@ func TestFixedSizeBoundsHoldTheReferenceBetweenThem(t *testing.T) {
 }
 
 // The epsilons of 200 random recipes, by a grid of losses (testdata/grid.py), which is good to 1e-6.
-func TestFixedSizeBoundsHoldAGridBetweenThem(t *testing.T) {
+func TestFixedSizeBoundsEncloseGrid(t *testing.T) {
 	t.Parallel()
 	for _, row := range references(t, "testdata/grid.csv", 200) {
 		rate, sigma, rounds, delta, want := row[0], row[1], int(row[2]), row[3], row[4]

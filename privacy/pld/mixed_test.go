@@ -11,7 +11,7 @@ import (
 
 // Losses of a round with hardly any noise are counted in large units, and the bounds hold even next to
 // an epsilon of 0, less than a unit.
-func TestDeltaOfQuietAndLoudRoundsHoldsThemIntegratedDirectly(t *testing.T) {
+func TestDeltaOfQuietAndLoudRoundsEnclosesIntegral(t *testing.T) {
 	t.Parallel()
 	loud, quiet := Step{0.3358991, 0.2657493, 1}, Step{0.0437484, 0.00176857, 1}
 	for name, of := range accountants {
@@ -47,7 +47,7 @@ func TestRoundsOfEverybodyComposeWithSampledOnes(t *testing.T) {
 }
 
 // A round without noise gives away who is in it, which may be nobody.
-func TestRoundsWithoutNoiseCostAsMuchAsTheyHaveMembers(t *testing.T) {
+func TestRoundsWithoutNoiseRevealSampling(t *testing.T) {
 	t.Parallel()
 	for name, of := range accountants {
 		steps := []Step{{0.01, 0, 1}}

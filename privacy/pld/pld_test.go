@@ -110,7 +110,7 @@ func TestBoundsMatchPublishedValues(t *testing.T) {
 }
 
 // Results of a second program, on a grid of losses.
-func TestFixedSizeBoundsAreThoseOfAGrid(t *testing.T) {
+func TestFixedSizeBoundsMatchSecondProgram(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		step        Step
@@ -260,7 +260,7 @@ var accountants = map[string]struct {
 }{"poisson": {Epsilon, Delta}, "fixed size": {FixedSizeEpsilon, FixedSizeDelta}}
 
 // Delta at the epsilon found for a delta is that delta, to a ten-thousandth.
-func TestDeltaIsNoLooserThanEpsilon(t *testing.T) {
+func TestDeltaInvertsEpsilon(t *testing.T) {
 	t.Parallel()
 	check := func(s Step, delta float64) {
 		for name, of := range accountants {
@@ -316,7 +316,7 @@ func TestDeltaOfTwoRoundsEnclosesThemIntegratedDirectly(t *testing.T) {
 }
 
 // Rounding errors at epsilon 0 exceed the whole cost of rare samples.
-func TestDeltaIsAtMostWhatItIsAtZero(t *testing.T) {
+func TestDeltaAtZeroIsBoundedByRates(t *testing.T) {
 	t.Parallel()
 	for _, rounds := range []int{1, 2, 50} {
 		s := Step{Rate: 1e-6, Sigma: 0.15, Rounds: rounds}

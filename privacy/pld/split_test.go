@@ -118,7 +118,7 @@ func TestLogarithmsAreAsExactAsTheirArguments(t *testing.T) {
 
 // If hardly any member is left out, losses far below 0 are common, and near epsilon 0 they cancel
 // those above it: the bound on sums with a high loss must count both.
-func TestASplitOfFrequentSamplesEnclosesTwoRoundsIntegratedDirectly(t *testing.T) {
+func TestSplitOfFrequentSamplesEnclosesIntegral(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))
 	log := func(low, high float64) float64 { return low * math.Pow(high/low, random.Float64()) }

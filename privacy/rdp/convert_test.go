@@ -8,7 +8,7 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-func TestAnUnknownConversionProvesNothing(t *testing.T) {
+func TestUnknownConversionGivesNoBound(t *testing.T) {
 	t.Parallel()
 	curve := must.Get(rdp.Gaussian(2, rdp.DefaultOrders()))(t)
 	for _, unknown := range []rdp.Conversion{"", "tightest"} {

@@ -93,7 +93,7 @@ func relative(got, want float64) float64 {
 }
 
 // Values of the integral in numbers of 50 digits (mpmath).
-func TestTheDivergenceOfAReplacementIsThatOfItsPair(t *testing.T) {
+func TestReplacedPairMatchesHighPrecision(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ q, sigma, order, want float64 }{
 		{0.01, 1, 1.5, 0.00021018790715386804},
@@ -115,7 +115,7 @@ func TestTheDivergenceOfAReplacementIsThatOfItsPair(t *testing.T) {
 
 // The pair of some data is below the dominating pair, which is below the bound of the
 // 2019 theorem at whole orders, the ones that it covers.
-func TestTheDivergenceOfAReplacementIsBetweenThatOfDataAndTheTheorem(t *testing.T) {
+func TestReplacedPairIsBetweenPoissonAndFixedSize(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ q, sigma float64 }{{0.01, 1}, {0.3, 0.7}, {0.001, 2}, {0.5, 5}, {1e-6, 0.2}, {0.9, 0.1}} {
 		values := func(curveOf func(q, sigma float64, orders []float64) (rdp.Curve, error)) []float64 {
@@ -131,7 +131,7 @@ func TestTheDivergenceOfAReplacementIsBetweenThatOfDataAndTheTheorem(t *testing.
 	}
 }
 
-func TestAReplacementOfAllOrNobodyIsPlain(t *testing.T) {
+func TestReplacedPairAtRateZeroAndOne(t *testing.T) {
 	t.Parallel()
 	for q, want := range map[float64]float64{0: 0, 1: 4} {
 		if curve, err := rdp.ReplacedPair(q, 0.5, []float64{2}); err != nil || curve.Values()[0] != want {

@@ -103,7 +103,7 @@ func TestTreeAggregationMatchesThePaper(t *testing.T) {
 }
 
 // Noise far below that of any training costs as much as without sampling, and takes no time.
-func TestNextToNoNoiseIsBoundedWithoutSampling(t *testing.T) {
+func TestTinyNoiseCostsAsMuchAsWithoutSampling(t *testing.T) {
 	t.Parallel()
 	for _, sigma := range []float64{1e-7, 1e-9, 1e-150} {
 		want := valid(rdp.Gaussian(sigma, rdp.DefaultOrders())).Values()

@@ -109,7 +109,7 @@ func TestPoissonMatchesTensorFlowPrivacy(t *testing.T) {
 
 // TensorFlow Privacy checks its series at these points, at which others failed;
 // the two ways to compute a whole order must agree as the order nears it.
-func TestPoissonFractionalOrdersMeetWholeOnes(t *testing.T) {
+func TestPoissonIsContinuousAtWholeOrders(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct{ q, sigma, order float64 }{
 		{1e-6, 0.1, 256}, {1e-6, 1, 27}, {1e-3, 1, 2}, {0.01, 10, 20}, {0.99, 0.1, 256}, {0.4, 12, 59}, {1e-7, 0.001, 11},

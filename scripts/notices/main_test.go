@@ -25,7 +25,7 @@ func TestNoticeHasEveryLinkedModuleInItsVersion(t *testing.T) {
 	}
 }
 
-func TestTheEmbeddedNoticeIsTheFile(t *testing.T) {
+func TestEmbeddedNoticeMatchesFile(t *testing.T) {
 	t.Parallel()
 	file := must.Get(os.ReadFile("../../NOTICE"))(t)
 	if embedded, err := build.Notice(); err != nil || embedded != string(file) {
@@ -34,7 +34,7 @@ func TestTheEmbeddedNoticeIsTheFile(t *testing.T) {
 }
 
 // A module whose licence nobody finds must not be released in silence.
-func TestAModuleWithoutALicenceIsRefused(t *testing.T) {
+func TestModuleWithoutLicenceIsRejected(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	if _, err := collect(map[string][]string{"example.com/m v1.0.0": {folder}}); err == nil || !strings.Contains(err.Error(), "example.com/m v1.0.0 has no licence file") {

@@ -70,7 +70,7 @@ func TestLinkThatFailedButWasMadeIsSuccess(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesPlacesThatCannotKeepTheContract(t *testing.T) {
+func TestOpenRejectsUnsuitablePlaces(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	must.Do(t, os.WriteFile(file, nil, 0o666))
@@ -90,7 +90,7 @@ func TestOpenRefusesPlacesThatCannotKeepTheContract(t *testing.T) {
 	}
 }
 
-func TestFullDiskIsNoReasonToLookForAnotherPlace(t *testing.T) {
+func TestFullDiskIsNotUnsuitable(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("unix error numbers")
@@ -104,7 +104,7 @@ func TestFullDiskIsNoReasonToLookForAnotherPlace(t *testing.T) {
 	}
 }
 
-func TestAFileSystemInTroubleIsToldFromAbsence(t *testing.T) {
+func TestFileSystemTroubleIsNotAbsence(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("unix error numbers")
@@ -125,7 +125,7 @@ func TestAFileSystemInTroubleIsToldFromAbsence(t *testing.T) {
 	}
 }
 
-func TestTheNamesAboveANewDirectoryAreSynced(t *testing.T) {
+func TestParentsOfNewDirectoryAreSynced(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	in := func(names ...string) string { return filepath.Join(append([]string{base}, names...)...) }
@@ -146,7 +146,7 @@ func TestTheNamesAboveANewDirectoryAreSynced(t *testing.T) {
 	}
 }
 
-func TestOpenRemovesWhatDeadProcessesLeft(t *testing.T) {
+func TestOpenRemovesOldTempFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	s := openDir(t, root).(*dir.Store)
@@ -195,7 +195,7 @@ func TestEmptyDirectoriesGo(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyStoreIsReadAndLeftAlone(t *testing.T) {
+func TestReadOnlyStoreIsNotWritten(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	must.Do(t, must.Get(dir.Open(root))(t).Create(t.Context(), "runs/a/spec", []byte("text")))

@@ -39,9 +39,9 @@ func modesOf(t *testing.T, root string) (dirs, files fs.FileMode) {
 	return dirs, files
 }
 
-// TestTheStoreIsForThoseWhoMayWriteToItsDirectory does not run in parallel: the umask belongs to
+// TestStoreModesFollowDirectory does not run in parallel: the umask belongs to
 // the process.
-func TestTheStoreIsForThoseWhoMayWriteToItsDirectory(t *testing.T) {
+func TestStoreModesFollowDirectory(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	fresh := filepath.Join(t.TempDir(), "above", "store")
 	if dirs, files := modesOf(t, fresh); dirs != 0o700 || files != 0o600 {

@@ -16,7 +16,7 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-func TestACountedStoreKeepsTheContract(t *testing.T) {
+func TestMeteredStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, storagetest.InProcess(func() storage.Store { return open.Meter(storagetest.NewMemory(), nil) }))
 }

@@ -23,7 +23,7 @@ func TestDirectoriesByPathAndByURL(t *testing.T) {
 	}
 }
 
-func TestADirectoryIsNamedInManyWays(t *testing.T) {
+func TestDirectoryLocations(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Chdir(t.TempDir())
@@ -57,7 +57,7 @@ func TestADirectoryIsNamedInManyWays(t *testing.T) {
 	}
 }
 
-func TestNoDirectoryIsMadeOfWhatWasMeantOtherwise(t *testing.T) {
+func TestOpenRejectsMistypedURLs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for location, want := range map[string]string{
 		"s3:/bucket/p":          "s3://bucket/prefix",
@@ -103,7 +103,7 @@ func TestNoDirectoryIsMadeOfWhatWasMeantOtherwise(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeOpenedIsExplained(t *testing.T) {
+func TestOpenRejectsBadLocations(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{
 		"":                      "no store named",

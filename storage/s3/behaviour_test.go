@@ -20,7 +20,7 @@ import (
 	"coalmine/storage/s3"
 )
 
-func TestServerThatIgnoresConditionsIsRefused(t *testing.T) {
+func TestServerWithoutConditionsIsRejected(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.ignoresConditions = true
@@ -46,7 +46,7 @@ func wantUnsuitable(t *testing.T, err error, words ...string) {
 	}
 }
 
-func TestWrongKeysAndBucketsAreNamed(t *testing.T) {
+func TestWrongKeysAndBucketsAreReported(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	config := configFor(t, server, server.URL("p"))
@@ -85,7 +85,7 @@ func TestStoreOutlivesARestartOfItsServer(t *testing.T) {
 	}
 }
 
-func TestOpenRemovesWhatKilledProcessesLeft(t *testing.T) {
+func TestOpenRemovesOldProbes(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	s := openS3(t, server, server.URL("p"))
@@ -104,7 +104,7 @@ func TestOpenRemovesWhatKilledProcessesLeft(t *testing.T) {
 	}
 }
 
-func TestPutIsRepeatedWhileTheServerIsInTrouble(t *testing.T) {
+func TestPutRetriesOnServerErrors(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)
@@ -149,7 +149,7 @@ func TestCreateIsSentOnceAndItsOutcomeUnknown(t *testing.T) {
 	}
 }
 
-func TestCreateAsksAgainAfterAConflict(t *testing.T) {
+func TestCreateRetriesAfterConflict(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)
@@ -164,7 +164,7 @@ func TestCreateAsksAgainAfterAConflict(t *testing.T) {
 	}
 }
 
-func TestFullStoreIsSaidToBeFull(t *testing.T) {
+func TestFullStoreIsReported(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []struct {
 		status int
@@ -188,7 +188,7 @@ func TestFullStoreIsSaidToBeFull(t *testing.T) {
 	}
 }
 
-func TestAServerInTroubleIsToldFromABadRequest(t *testing.T) {
+func TestServerTroubleIsNotBadRequest(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)
@@ -222,7 +222,7 @@ func TestAServerInTroubleIsToldFromABadRequest(t *testing.T) {
 	}
 }
 
-func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
+func TestBrokenDownloadResumes(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)
@@ -253,7 +253,7 @@ func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 }
 
 // A malformed answer to a deletion of several objects leaves the outcome of each unknown.
-func TestADamagedAnswerToADeletionIsTroubleOfTheStore(t *testing.T) {
+func TestDamagedDeleteAnswerIsReportedAsAway(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)
@@ -269,7 +269,7 @@ func TestADamagedAnswerToADeletionIsTroubleOfTheStore(t *testing.T) {
 }
 
 // A listing cut off by the end of its context must not pass for a whole one.
-func TestAListingThatIsInterruptedEndsWithAnError(t *testing.T) {
+func TestInterruptedListingReturnsError(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)

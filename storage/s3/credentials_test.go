@@ -33,7 +33,7 @@ func environment(t *testing.T, file string) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)
 }
 
-func TestCredentialsInAFileAreReadAgainWhenTheyAreRefused(t *testing.T) {
+func TestCredentialsFileIsReadAgainOnRefusal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credentials")
 	environment(t, file)
 	f := startFake(t)
@@ -71,7 +71,7 @@ func writeKeys(t *testing.T, file, key string) {
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-func TestCredentialsOfAContainersRoleAreRenewedWhenTheyRunOut(t *testing.T) {
+func TestContainerCredentialsAreRenewedOnRefusal(t *testing.T) {
 	environment(t, filepath.Join(t.TempDir(), "none"))
 	renewed := 0
 	role := startFake(t)

@@ -11,9 +11,9 @@ import (
 	"coalmine/storage"
 )
 
-// TestEachCodeMeansWaitRefuseOrFail has a row for each row of the table: the status of the
+// TestS3CodesAreClassified has a row for each row of the table: the status of the
 // codes, and the storage error that the rest of the program tests for.
-func TestEachCodeMeansWaitRefuseOrFail(t *testing.T) {
+func TestS3CodesAreClassified(t *testing.T) {
 	t.Parallel()
 	const wait, room, gone, refuse, fail = "wait", "make room", "not found", "refuse", "fail the task"
 	tested := make(map[string]bool)
@@ -96,7 +96,7 @@ func does(err error) string {
 }
 
 // The answer to HEAD has no body: with expired credentials it is just "400 Bad Request".
-func TestARefusalWithoutAReasonIsWaitedOut(t *testing.T) {
+func TestBareRefusalIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	err := explain(minio.ErrorResponse{Code: "400 Bad Request", StatusCode: 400, Message: "400 Bad Request"})
 	if !storage.IsTrouble(err) || !strings.Contains(err.Error(), "expired credentials") {

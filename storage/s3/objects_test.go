@@ -47,7 +47,7 @@ func TestObjectURLsKeepTheirKey(t *testing.T) {
 	}
 }
 
-func TestABucketIsReadWithoutWriting(t *testing.T) {
+func TestBucketListsAndReadsObjects(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	ctx := t.Context()
@@ -114,7 +114,7 @@ func readObject(t *testing.T, b *s3.Bucket, o s3.Object) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-func TestATransferThatBreaksOffGoesOnAndAShortObjectIsNoticed(t *testing.T) {
+func TestBrokenReadResumesAndShortObjectFails(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	data := bytes.Repeat([]byte("0123456789"), 100)
@@ -147,7 +147,7 @@ func TestATransferThatBreaksOffGoesOnAndAShortObjectIsNoticed(t *testing.T) {
 }
 
 // A server that hands the same continuation token out again would be listed for ever.
-func TestAListThatLeadsBackToAPageEnds(t *testing.T) {
+func TestRepeatedContinuationTokenEndsList(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)

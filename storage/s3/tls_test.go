@@ -16,7 +16,7 @@ import (
 	"coalmine/storage/s3"
 )
 
-func TestAStoreOverTLS(t *testing.T) {
+func TestStoreOverTLS(t *testing.T) {
 	t.Parallel()
 	ca := testserver.NewAuthority(t)
 	server := testserver.StartSecureS3(t, ca, ca.Issue("s3"))
@@ -41,7 +41,7 @@ func startSecureFake(t *testing.T, ca *testserver.Authority) *fakeServer {
 	return f
 }
 
-func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
+func TestTLSErrorsNameRemedy(t *testing.T) {
 	t.Parallel()
 	ca, other := testserver.NewAuthority(t), testserver.NewAuthority(t)
 	good := testserver.StartSecureS3(t, ca, ca.Issue("s3"))
@@ -88,7 +88,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 }
 
 // A certificate can expire while a run is at work: then the store is away.
-func TestTroubleWithTLSLaterIsTroubleOfTheStore(t *testing.T) {
+func TestLaterTLSErrorIsReportedAsAway(t *testing.T) {
 	t.Parallel()
 	ca := testserver.NewAuthority(t)
 	pair := ca.Issue("s3")

@@ -21,7 +21,7 @@ import (
 	"coalmine/storage/s3"
 )
 
-func TestAConnectionThatMovesHasNoLimit(t *testing.T) {
+func TestMovingConnectionHasNoLimit(t *testing.T) {
 	t.Parallel()
 	const silence, pause, bytes = 15 * time.Second, 10 * time.Second, 100
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAConnectionThatMovesHasNoLimit(t *testing.T) {
 	})
 }
 
-func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
+func TestAnswerTimeoutStartsAfterRequest(t *testing.T) {
 	t.Parallel()
 	const silence, pause, pieces = 15 * time.Second, 10 * time.Second, 20
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
 }
 
 // A large transfer moves bytes and is no reason to warn; a silent request is one, once until the next answer.
-func TestASilentServerIsNamedOnceUntilItAnswers(t *testing.T) {
+func TestSilentServerWarnsOnceUntilItAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var warnings atomic.Int32
@@ -130,7 +130,7 @@ func hang(t *testing.T, w http.ResponseWriter) {
 	t.Cleanup(func() { conn.Close() })
 }
 
-func TestARequestIntoSilenceIsSentAgain(t *testing.T) {
+func TestUnansweredRequestIsSentAgain(t *testing.T) {
 	t.Parallel()
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than all buffers on the way
 	for name, c := range map[string]struct {
@@ -183,7 +183,7 @@ func TestARequestIntoSilenceIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
+func TestHalfOpenConnectionEnds(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	link := testserver.NewLink(t, server.Addr())
@@ -210,7 +210,7 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 }
 
 // A hanging server is not retried as often as one that answers with errors.
-func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
+func TestHangingServerFailsAfterThreeTries(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.openImpatient(t, smallImpatience)
@@ -230,7 +230,7 @@ func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
 }
 
 // Neither is a server that answers and then sends nothing of the promised body.
-func TestADownloadThatStandsStillIsGivenUp(t *testing.T) {
+func TestStalledDownloadFails(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.openImpatient(t, smallImpatience)

@@ -58,7 +58,7 @@ func ieee(sign float64, exponent, most, bias int, fraction float64) float64 {
 	return sign * math.Ldexp(1+fraction, exponent+bias)
 }
 
-func TestTensorsThatCannotBeConvertedAreRefused(t *testing.T) {
+func TestConvertRejectsBadTensors(t *testing.T) {
 	t.Parallel()
 	p := parts(t, "BOOL", 2, []byte{1, 0})
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ func opened(data []byte) (p *safetensors.Parts, read *int, err error) {
 	return p, read, err
 }
 
-func TestPartsHoldWhatAFileHolds(t *testing.T) {
+func TestPartsMatchFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		list := slices.DeleteFunc(tensors().Draw(t, "tensors"), func(t safetensors.Tensor) bool { return t.Int64 != nil })
@@ -49,7 +49,7 @@ func TestPartsHoldWhatAFileHolds(t *testing.T) {
 }
 
 // Three tensors, the second of which spans two parts of the file and the third is in the last.
-func TestPartsWhereNothingIsWantedAreNotRead(t *testing.T) {
+func TestUnwantedPartsAreNotRead(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	list := []safetensors.Tensor{{Name: "a", Float32: make([]float32, mib)}, {Name: "b", Float32: make([]float32, 2*mib)}, {Name: "c", Float32: make([]float32, mib)}}
@@ -83,7 +83,7 @@ func TestPartsWhereNothingIsWantedAreNotRead(t *testing.T) {
 	}
 }
 
-func TestPartsRefuse(t *testing.T) {
+func TestPartsRejectInvalidFilesAndShapes(t *testing.T) {
 	t.Parallel()
 	data := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "n", Shape: []int{1}, Int64: []int64{1}}, {Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil))(t)
 	p, _, err := opened(data)
@@ -103,7 +103,7 @@ func TestPartsRefuse(t *testing.T) {
 	}
 }
 
-func TestWhatReadingPartsFailsWithIsReturned(t *testing.T) {
+func TestPartsReturnReadErrors(t *testing.T) {
 	t.Parallel()
 	data := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{1}, Float32: []float32{1}}}, nil))(t)
 	for fails := range 3 { // the length of the header, the header, the values

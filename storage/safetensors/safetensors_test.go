@@ -41,7 +41,7 @@ func tensors() *rapid.Generator[[]safetensors.Tensor] {
 	return rapid.SliceOfNDistinct(one, 0, 5, func(t safetensors.Tensor) string { return t.Name })
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestMarshalRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := tensors().Draw(t, "tensors")
@@ -124,7 +124,7 @@ func TestAlignedValuesAreNotCopied(t *testing.T) {
 	}
 }
 
-func TestMarshalRefuses(t *testing.T) {
+func TestMarshalRejectsInvalidTensors(t *testing.T) {
 	t.Parallel()
 	one := []float32{1}
 	for what, list := range map[string][]safetensors.Tensor{
@@ -153,7 +153,7 @@ func TestMarshalRefuses(t *testing.T) {
 	}
 }
 
-func TestAVocabularyOfMillionsOfWordsFitsInTheMetadata(t *testing.T) {
+func TestMetadataHoldsMillionsOfWords(t *testing.T) {
 	t.Parallel()
 	vocabulary := []byte(`["-"`)
 	for i := range 2_000_000 {
@@ -168,7 +168,7 @@ func TestAVocabularyOfMillionsOfWordsFitsInTheMetadata(t *testing.T) {
 	}
 }
 
-func TestUnmarshalRefuses(t *testing.T) {
+func TestUnmarshalRejectsInvalidFiles(t *testing.T) {
 	t.Parallel()
 	four := []byte{0, 0, 0, 0}
 	for want, data := range map[string][]byte{
@@ -247,7 +247,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestReadTakesWhatUnmarshalTakes(t *testing.T) {
+func TestReadTakesWholeFilesOnly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		data := must.Get(safetensors.Marshal(tensors().Draw(t, "tensors"), map[string]string{"a": "1"}))(t)

@@ -68,7 +68,7 @@ func TestCheckpointsOfAdaptersReferToTheImportedModel(t *testing.T) {
 }
 
 // With a store the imported file is read; without one the error names it.
-func TestACheckpointWithoutItsImportedModelSaysSo(t *testing.T) {
+func TestDecodeNamesMissingImportedModel(t *testing.T) {
 	t.Parallel()
 	b, _, file := adapted(t)
 	stored := b.origin.Blob(tasks.ModelBlob)

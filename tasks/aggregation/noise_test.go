@@ -77,7 +77,7 @@ func TestTheNoiseOfRoundsIsTheStrategysOfTheStreamsOfNoise(t *testing.T) {
 	}
 }
 
-func TestATrainingWithCorrelatedNoiseGoesOnFromItsCheckpoint(t *testing.T) {
+func TestCorrelatedNoiseResumesFromCheckpoint(t *testing.T) {
 	t.Parallel()
 	for _, m := range mechanisms {
 		b := newBench(t)
@@ -128,7 +128,7 @@ func TestARoundBeyondTheBudgetKeepsTheBuffersOfTheNoise(t *testing.T) {
 	}
 }
 
-func TestEveryRowOfCorrelatedNoiseSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
+func TestCorrelatedNoiseRowsReportEpsilonSoFar(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	nobody := b.chunk("nobody", make([]float32, len(b.model.Params)), training.ChunkMetrics{})
@@ -145,7 +145,7 @@ func TestEveryRowOfCorrelatedNoiseSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
 	}
 }
 
-func TestCorrelatedNoiseHasTheBytesOfBefore(t *testing.T) {
+func TestCorrelatedNoiseDigests(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("equal bytes are promised among x86-64 machines")
@@ -165,7 +165,7 @@ func TestCorrelatedNoiseHasTheBytesOfBefore(t *testing.T) {
 }
 
 // The server adds no noise that devices have added, and its account equals that of its own noise.
-func TestNoiseOfDevicesIsCountedAsThatOfTheServer(t *testing.T) {
+func TestDeviceNoiseIsAccountedAsServerNoise(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := private()

@@ -183,7 +183,7 @@ func TestNoiseHasTheStatedDeviation(t *testing.T) {
 	}
 }
 
-func TestTheServersOptimizerRemembers(t *testing.T) {
+func TestServerMomentumCarriesOverRounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := plain(1)
@@ -228,7 +228,7 @@ func TestRowsTravelToTheEndOfTheirSegment(t *testing.T) {
 	}
 }
 
-func TestEveryRowSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
+func TestRowsReportEpsilonSoFar(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	nobody := b.chunk("nobody", make([]float32, len(b.model.Params)), training.ChunkMetrics{})
@@ -330,7 +330,7 @@ func TestARowHasQuantilesOfAllClientsNorms(t *testing.T) {
 	}
 }
 
-func TestAChunkWithoutTheNormsOfItsClientsIsRefused(t *testing.T) {
+func TestServerRejectsChunkWithWrongNormCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := plain(10)
@@ -344,7 +344,7 @@ func TestAChunkWithoutTheNormsOfItsClientsIsRefused(t *testing.T) {
 }
 
 // The model has the bytes that it had before rows held norms, in version 1.
-func TestTheModelHasTheBytesOfEarlierVersions(t *testing.T) {
+func TestModelMatchesVersion1(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("equal bytes are promised among x86-64 machines")
@@ -380,7 +380,7 @@ func TestTheServersScheduleRunsOverTheRounds(t *testing.T) {
 	}
 }
 
-func TestWithoutNoiseTheAccountIsThatOfNoise(t *testing.T) {
+func TestNoNoiseControlKeepsAccountOfClaim(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	claimed, silent := private(), private()
@@ -447,7 +447,7 @@ func (b *bench) recordedChunk(name string, record *updates.Recording, round, dev
 	return n
 }
 
-func TestTheUpdatesOfARecordedRoundStandBesideItsCheckpoint(t *testing.T) {
+func TestRecordedUpdatesAreStoredWithCheckpoint(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	record := &updates.Recording{Every: 1, Layers: []string{"cell.bias", "embedding"}}

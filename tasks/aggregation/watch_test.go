@@ -17,7 +17,7 @@ func (b *bench) largest(n *taskstest.Node, w *canaries.Watch) []float32 {
 	return must.Get(w.Read(b.t.Context(), b.Task(taskstest.In("n", n)), "n"))(b.t)
 }
 
-func TestTheLargestCosineOfAllRoundsIsHandedOn(t *testing.T) {
+func TestLargestCosineIsCarriedOverRounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := plain(1)
@@ -37,7 +37,7 @@ func TestTheLargestCosineOfAllRoundsIsHandedOn(t *testing.T) {
 }
 
 // The watch follows the released updates, noise included.
-func TestCosinesAreThoseOfTheNoisyMean(t *testing.T) {
+func TestCosinesIncludeNoise(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := plain(1)
@@ -52,7 +52,7 @@ func TestCosinesAreThoseOfTheNoisyMean(t *testing.T) {
 	}
 }
 
-func TestARoundThatIsStoppedHandsCosinesOn(t *testing.T) {
+func TestStoppedRoundCarriesCosines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := private()

@@ -50,7 +50,7 @@ func drawnAttempts() *rapid.Generator[attempts.Attempt] {
 	})
 }
 
-func TestAnAttemptArrivesAsItWasSent(t *testing.T) {
+func TestAttemptRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sent := drawnAttempts().Draw(t, "attempt")
@@ -114,7 +114,7 @@ func TestAReaderPassesOverFieldsOfLaterVersions(t *testing.T) {
 }
 
 // A later format is recognized before anything else of it is read.
-func TestAnAttemptOfALaterFormatSaysSo(t *testing.T) {
+func TestDecodeAttemptReportsLaterFormat(t *testing.T) {
 	t.Parallel()
 	data := protowire.AppendTag(nil, 1, protowire.VarintType) // no key
 	data = protowire.AppendVarint(data, 7)
@@ -124,7 +124,7 @@ func TestAnAttemptOfALaterFormatSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAttemptIsRefused(t *testing.T) {
+func TestDecodeAttemptRejectsInvalidData(t *testing.T) {
 	t.Parallel()
 	whole := (&attempts.Attempt{Spec: tasks.Spec{Kind: "test/kind"}, Number: 1}).Encode()
 	shortKey := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "short")
@@ -155,7 +155,7 @@ func FuzzDecodeAttempt(f *testing.F) {
 
 // A worker that does not tell of objects must not look like one that has stored
 // none: they would be left behind when the node is deleted.
-func TestAnOutcomeTellsNoObjectsFromUntoldOnes(t *testing.T) {
+func TestOutcomeKeepsNilAndEmptyObjectsApart(t *testing.T) {
 	t.Parallel()
 	c := &storage.Commit{Blobs: []storage.Blob{
 		{Name: "empty"}, {Name: "inline", Size: 1, Inline: []byte{1}}, {Name: "object", Size: 1 << 20, Blocks: []byte("sums")},
@@ -176,7 +176,7 @@ func TestAnOutcomeTellsNoObjectsFromUntoldOnes(t *testing.T) {
 }
 
 // Outcomes of builds before formats had versions are read. One of their outcomes has another meaning today.
-func TestOutcomesOfOtherBuilds(t *testing.T) {
+func TestDecodeOutcomeOfOtherBuilds(t *testing.T) {
 	t.Parallel()
 	const refused = `message k.1 is not the attempt that its name says; make sure that coordinator and workers are of one version: 9 bytes that are no attempt`
 	for _, c := range []struct {

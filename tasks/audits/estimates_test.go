@@ -87,7 +87,7 @@ func TestEstimatesOfNumbersNearTheEndOfTheFloatRange(t *testing.T) {
 	}
 }
 
-func TestIntervalsOfSharesEndWhereSharesDo(t *testing.T) {
+func TestClipBoundsIntervalsToRange(t *testing.T) {
 	t.Parallel()
 	for _, values := range [][]float64{{0.5, 0.65}, {0.001, 0.005}, {0.4, 0.5, 0.6}, {0.5, 0.5}, {1}} {
 		e, whole := NewEstimate(values), NewEstimate(values)

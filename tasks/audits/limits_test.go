@@ -45,7 +45,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 
 // The numbers were computed from the sum of the binomial distribution, 1 - sum over j <= k
 // of C(n,j) p^j (1-p)^(n-j), in rational arithmetic.
-func TestTheTailOfABinomialDistributionKeepsItsDigitsWhereItIsSmall(t *testing.T) {
+func TestBinomialTailIsAccurateWhereSmall(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		k, n    int
@@ -66,7 +66,7 @@ func TestTheTailOfABinomialDistributionKeepsItsDigitsWhereItIsSmall(t *testing.T
 	}
 }
 
-func TestFalseAlarmsOfFactorsAreHalfOfWhatIntervalsLeaveForEachNumber(t *testing.T) {
+func TestFactorAlarmsSumHalfOfIntervalErrors(t *testing.T) {
 	t.Parallel()
 	for numbers, want := range map[int]float64{1: 0.025, 4: 0.1, 100: 1} {
 		alarms := FactorAlarms("matching", 1.5, numbers, "scores", 0, 0.5)

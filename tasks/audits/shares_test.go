@@ -16,7 +16,7 @@ import (
 )
 
 // Values of scipy.stats.beta.ppf.
-func TestIntervalsAreThoseOfClopperAndPearson(t *testing.T) {
+func TestIntervalsMatchClopperPearson(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		count, of int
@@ -92,7 +92,7 @@ func TestSharesOfManyDiffer(t *testing.T) {
 	}
 }
 
-func TestOfNothingNothingIsKnown(t *testing.T) {
+func TestShareOfZeroTrialsIsZeroToOne(t *testing.T) {
 	t.Parallel()
 	if s := NewShare(0, 0); s.Share != 0 || s.Low != 0 || s.High != 1 {
 		t.Errorf("%+v", s)
@@ -106,7 +106,7 @@ func TestOfNothingNothingIsKnown(t *testing.T) {
 }
 
 // The two are one where every group has one thing.
-func TestARatioOfSinglesIsAShare(t *testing.T) {
+func TestRatioOfSingleItemsMatchesShare(t *testing.T) {
 	t.Parallel()
 	var r Ratio
 	for i := range 1000 {
@@ -119,7 +119,7 @@ func TestARatioOfSinglesIsAShare(t *testing.T) {
 }
 
 // Where all of a group are alike, ten in a group are worth one.
-func TestThingsThatAreAlikeCountOnce(t *testing.T) {
+func TestRatioCountsEqualGroupMembersOnce(t *testing.T) {
 	t.Parallel()
 	var r Ratio
 	for i := range 1000 {
@@ -133,7 +133,7 @@ func TestThingsThatAreAlikeCountOnce(t *testing.T) {
 
 // Korn and Graubard 1998: p(1-p)/v, times the squared ratio of Student's quantiles with n-1 and
 // with groups-1 degrees of freedom. The numbers are SciPy's: stats.t.ppf and stats.beta.ppf.
-func TestFewGroupsTellLittleOfTheirVariance(t *testing.T) {
+func TestRatioIntervalIsWideForFewGroups(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		groups    [][2]int
@@ -156,7 +156,7 @@ func TestFewGroupsTellLittleOfTheirVariance(t *testing.T) {
 
 // Equal counts of 5 trainings have the interval of Clopper and Pearson for 185 x (t184 / t4)^2 = 93.42
 // canaries. The numbers are SciPy's: stats.t.ppf and stats.beta.ppf.
-func TestEqualCountsOfCanariesAreThoseOfIndependentOnes(t *testing.T) {
+func TestShareOfCanariesWithEqualCountsMatchesIndependent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		count     int
@@ -180,7 +180,7 @@ func TestEqualCountsOfCanariesAreThoseOfIndependentOnes(t *testing.T) {
 
 // All divisions of up to 24 of 5 x 37 canaries among five trainings: of those of one number, the more unequal one never
 // has the narrower interval.
-func TestCountsThatDifferMoreAreNeverMoreCertain(t *testing.T) {
+func TestUnequalCountsNeverNarrowInterval(t *testing.T) {
 	t.Parallel()
 	for total := 1; total <= 24; total++ {
 		divisions := divided(total, 5)
@@ -257,7 +257,7 @@ func mannWhitney(x, y []float64) float64 {
 }
 
 // A value without a rank ends the test at once.
-func TestMannWhitneyNamesWhatHasNoRank(t *testing.T) {
+func TestMannWhitneyRejectsNaN(t *testing.T) {
 	t.Parallel()
 	nan := []float64{1, math.NaN()}
 	for _, c := range [][2][]float64{{nan, {1}}, {{1}, nan}} {
@@ -356,7 +356,7 @@ func sequence(n int, f func(i int) float64) []float64 {
 	return out
 }
 
-func TestMannWhitneyOfNothingToTellIsOne(t *testing.T) {
+func TestMannWhitneyIsOneWithoutInformation(t *testing.T) {
 	t.Parallel()
 	same := make([]float64, 50)
 	for _, c := range [][2][]float64{{nil, {1}}, {{1}, nil}, {{1}, {1}}, {same, same}, {{1}, {2}}} {

@@ -27,7 +27,7 @@ func TestBlocksAreOrthogonalUnitVectors(t *testing.T) {
 	}
 }
 
-func TestProductsAreThoseOfTheUpdates(t *testing.T) {
+func TestProductsMatchUpdates(t *testing.T) {
 	t.Parallel()
 	rng, b := rand.New(rand.NewPCG(1, 2)), Blocks{7, 13}
 	v, update := make([]float32, 301), make([]float32, 301)
@@ -47,7 +47,7 @@ func TestProductsAreThoseOfTheUpdates(t *testing.T) {
 }
 
 // Of 1000 coins fewer than 421 or more than 579 are heads with a probability below 1e-6. The seed is fixed.
-func TestCoinsDecideWhatIsSent(t *testing.T) {
+func TestCoinsDecideSentUpdates(t *testing.T) {
 	t.Parallel()
 	heads, update, vector := 0, make([]float32, 50), make([]float32, 50)
 	for canary := range 1000 {

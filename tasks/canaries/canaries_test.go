@@ -118,7 +118,7 @@ func TestDrawUsesTheWholeVocabularyIfItMust(t *testing.T) {
 	}
 }
 
-func TestDrawRefusesBadParameters(t *testing.T) {
+func TestDrawRejectsBadParameters(t *testing.T) {
 	t.Parallel()
 	good := DrawParams{Configurations: grid, PerConfiguration: 1, Space: Space{Words: 5}}
 	for want, change := range map[string]func(*DrawParams){
@@ -216,7 +216,7 @@ func insert(t *testing.T, g *taskstest.Graph, p DrawParams) inserted {
 	return out
 }
 
-func TestInsertRecordsWhatItDid(t *testing.T) {
+func TestInsertRecordsInsertions(t *testing.T) {
 	t.Parallel()
 	configurations := []Configuration{{UserProbability: "1/10", ExampleProbability: "1/10"}, {UserProbability: "1/2", ExampleProbability: "1/2"}, {UserProbability: "1/1000000000", ExampleProbability: "1"}}
 	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: configurations, PerConfiguration: 3, Space: Space{Words: 5}, HeldBack: 2})
@@ -255,7 +255,7 @@ func TestCertainCanaryTakesEveryExample(t *testing.T) {
 	}
 }
 
-func TestTestPartNeverHoldsACanary(t *testing.T) {
+func TestTestPartHasNoCanary(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	in := insert(t, g, DrawParams{Seed: 4, Configurations: []Configuration{{UserProbability: "1", ExampleProbability: "1/2"}}, PerConfiguration: 5, Space: Space{Words: 5}})
@@ -289,7 +289,7 @@ func copies(t *testing.T, p *population.Population, framed map[string]bool) int 
 	return n
 }
 
-func TestACanarysDrawsDoNotDependOnTheOthers(t *testing.T) {
+func TestCanaryDrawsDoNotDependOnOtherCanaries(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	_, balanced := balancedUsers(t, g, 6)
@@ -332,7 +332,7 @@ func TestSharersAndExamplesArePoissonSampled(t *testing.T) {
 
 // Two users, and two canaries, draw their examples apart: 64 coins are equal with a probability
 // of 2^-64. The winner of a collision does not follow from those coins either.
-func TestEveryDrawHasAStreamOfItsOwn(t *testing.T) {
+func TestDrawsHaveSeparateStreams(t *testing.T) {
 	t.Parallel()
 	first := drawExamples(1, 0, 0, 64, 0.5)
 	if slices.Equal(first, drawExamples(1, 0, 1, 64, 0.5)) {

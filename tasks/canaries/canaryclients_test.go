@@ -12,7 +12,7 @@ import (
 	"coalmine/privacy/empirical"
 )
 
-func TestCosinesAreThoseOfTheUpdates(t *testing.T) {
+func TestCosinesMatchUpdates(t *testing.T) {
 	t.Parallel()
 	rng, d := rand.New(rand.NewPCG(1, 2)), Directions{7}
 	for _, dimension := range []int{1, 7, 8, 9, 63, 64, 65, 255, 256, 257, 1000, 3001} {
@@ -91,7 +91,7 @@ func TestAVectorOfZerosHasNoCosine(t *testing.T) {
 	}
 }
 
-func TestUpdatesAreNeverLongerThanAsked(t *testing.T) {
+func TestFillNeverExceedsLength(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
@@ -110,7 +110,7 @@ func TestUpdatesAreNeverLongerThanAsked(t *testing.T) {
 // The cosines of 2000 canaries with a vector are N(0, 1/d): their mean is within five standard
 // errors of 0, their deviation within five of 1/sqrt(d), which another seed would leave with a
 // probability of 1e-6; and so for a vector with few elements, of which 40 are not 0.
-func TestUnseenCanariesAreAsTheirLawSays(t *testing.T) {
+func TestUnseenCosinesFollowNullNormal(t *testing.T) {
 	t.Parallel()
 	const canaries, dimension = 2000, 4000
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -25,7 +25,7 @@ func times(numbers ...int) []Configuration {
 	return all
 }
 
-func TestCanariesOfOneFormatAreContiguousAndThoseOfTheFirstDoNotDependOnOthers(t *testing.T) {
+func TestFormatsAreContiguousAndFirstIsIndependent(t *testing.T) {
 	t.Parallel()
 	pin, hex := Space{Words: 9, Alphabet: Digits, Format: "pin #####"}, Space{Words: 6, Alphabet: Listed, Symbols: "0123456789abcdef"}
 	p := DrawParams{Seed: 3, Configurations: times(1, 2), PerConfiguration: 2, Space: pin, HeldBack: 1}
@@ -65,7 +65,7 @@ func TestFormatsThatOverlapShareNoCanary(t *testing.T) {
 	}
 }
 
-func TestAFormatOfWordsFixesThemAndDrawsTheOthers(t *testing.T) {
+func TestWordFormatFixesNamedWords(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	for _, symbols := range []string{"", "w7 w3 w12 w5"} {
@@ -194,7 +194,7 @@ func TestChosenPlacesAreUniform(t *testing.T) {
 	}
 }
 
-func TestMoreInsertionsThanExamplesAreRefused(t *testing.T) {
+func TestMoreInsertionsThanExamplesAreRejected(t *testing.T) {
 	t.Parallel()
 	index := new(population.Index).WithExtents([]population.Extent{{Examples: 3}, {Examples: 2}})
 	list := []population.Placement{{Canary: population.Canary{InsertedTimes: 5}}, {Canary: population.Canary{Number: 1, InsertedTimes: 1}}}
@@ -207,14 +207,14 @@ func TestMoreInsertionsThanExamplesAreRefused(t *testing.T) {
 	}
 }
 
-func TestChosenNumbersCompareByThemselves(t *testing.T) {
+func TestConfigurationsCompareByInsertionCount(t *testing.T) {
 	t.Parallel()
 	if !slices.IsSortedFunc(times(1, 2, 4, 10_000), Configuration.Compare) || times(2)[0].Compare(times(2)[0]) != 0 {
 		t.Error("numbers of insertion are not in their order")
 	}
 }
 
-func TestConfigurationsAreOneOrTheOther(t *testing.T) {
+func TestDrawRejectsMixedConfigurations(t *testing.T) {
 	t.Parallel()
 	both := Configuration{UserProbability: "1/5", ExampleProbability: "1", Times: 2}
 	for want, list := range map[string][]Configuration{
@@ -231,7 +231,7 @@ func TestConfigurationsAreOneOrTheOther(t *testing.T) {
 }
 
 // The secret of a pair stands in both texts, or in the target alone.
-func TestThePairsOfACanaryHoldOneSecret(t *testing.T) {
+func TestCanaryPairsHoldOneSecret(t *testing.T) {
 	t.Parallel()
 	both := Space{Words: len("pin ##-#") + 1 + len("## und #"), Alphabet: Digits, Format: "pin ##-#", Target: "## und #"}
 	alone := Space{Words: len("my pin?") + 1 + len("## und #"), Alphabet: Digits, Format: "my pin?", Target: "## und #"}
@@ -287,7 +287,7 @@ func TestAPairOfWordsResolvesItsSeparator(t *testing.T) {
 	}
 }
 
-func TestPairsThatDoNotMatchAreRefused(t *testing.T) {
+func TestPairsThatDoNotMatchAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]Space{
 		`has 2 random symbols and its target "c #" has 1`: {Words: 8, Alphabet: Digits, Format: "a ##", Target: "c #"},

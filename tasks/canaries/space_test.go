@@ -78,7 +78,7 @@ func TestSymbolsAreUniform(t *testing.T) {
 	}
 }
 
-func TestSpacesThatDoNotFitAreRefused(t *testing.T) {
+func TestSpacesThatDoNotFitAreRejected(t *testing.T) {
 	t.Parallel()
 	good := DrawParams{Configurations: grid, PerConfiguration: 1, Space: Space{Words: 5, Alphabet: Digits}}
 	for want, space := range map[string]Space{

@@ -13,7 +13,7 @@ import (
 
 // For any words and format, a canary of whole words is the format with one of the words in each
 // place, all canaries have the length of the space, and no two agree.
-func TestCanariesOfWholeWordsAreMadeOfThem(t *testing.T) {
+func TestWholeWordCanariesFillFormatWithWords(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.IntRange(2, 4).Draw(t, "length")
@@ -78,7 +78,7 @@ func TestTheTargetOfAPairRepeatsWholeWords(t *testing.T) {
 	}
 }
 
-func TestAPrefixWithinAWholeWordIsNoticed(t *testing.T) {
+func TestCutsReportsPrefixesWithinWords(t *testing.T) {
 	t.Parallel()
 	space := Space{Words: 9, Alphabet: Listed, Symbols: "catdog", SymbolBytes: 3, Format: "a # #"}
 	var cut []int

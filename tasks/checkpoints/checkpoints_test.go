@@ -23,7 +23,7 @@ func encoded(tb testing.TB, l models.Network, params []float32) []byte {
 	return must.Get(Encode(l, params, nil))(tb)
 }
 
-func TestAModelComesBackAsItWasWritten(t *testing.T) {
+func TestModelRoundTrip(t *testing.T) {
 	t.Parallel()
 	l := small(t)
 	params := l.Init(seeds.Stream(1, seeds.Weights))
@@ -42,7 +42,7 @@ func remade(t *testing.T, change func(f *safetensors.File)) []byte {
 	return must.Get(safetensors.Marshal(f.Tensors, f.Metadata))(t)
 }
 
-func TestAFileOfAnotherModelIsRefused(t *testing.T) {
+func TestFileOfAnotherModelIsRejected(t *testing.T) {
 	t.Parallel()
 	set := func(config string) func(f *safetensors.File) {
 		return func(f *safetensors.File) { f.Metadata["model"] = config }
@@ -82,7 +82,7 @@ func poison(f *safetensors.File, name string, value float64) {
 }
 
 // Not parallel: it counts the allocations of the whole process.
-func TestAClaimOfParametersCostsNoMemory(t *testing.T) {
+func TestDecodeAllocatesNothingForClaimedParameters(t *testing.T) {
 	config := fmt.Sprintf(`{"kind":"gru","vocabulary":%d,"embedding":100,"units":3}`, models.MaxParameters/128)
 	data := remade(t, func(f *safetensors.File) { f.Metadata["model"] = config })
 	var before, after runtime.MemStats

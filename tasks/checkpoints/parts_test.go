@@ -51,7 +51,7 @@ func TestACheckpointIsTheSameInParts(t *testing.T) {
 }
 
 // The two parts of a checkpoint in which all is trained are views of one.
-func TestPartsOfALargeCheckpointTakeNoMoreMemoryThanTheWhole(t *testing.T) {
+func TestReadTrainedAllocatesNoCopy(t *testing.T) {
 	t.Parallel()
 	_, task, _, _ := stored(t, largeText)
 	all := must.Get(Read(t.Context(), task, "model"))(t)
@@ -65,7 +65,7 @@ func TestPartsOfALargeCheckpointTakeNoMoreMemoryThanTheWhole(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithALargeCheckpointIsSaid(t *testing.T) {
+func TestReadPartsReportsDamageAndAbsence(t *testing.T) {
 	t.Parallel()
 	g, task, n, params := stored(t, largeGAN)
 	params[n.Trained()] = float32(math.NaN())

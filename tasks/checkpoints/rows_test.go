@@ -17,7 +17,7 @@ import (
 	"coalmine/storage"
 )
 
-func TestFilesOfANewerFormatAreRefusedWithTheBuildThatWroteThem(t *testing.T) {
+func TestNewerFormatsAreRejectedWithTheirBuild(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	must.Do(t, parquet.Write(&file, []Row{{Round: 1}}, parquet.KeyValueMetadata(formatField, "1000 v9.9")))
@@ -32,7 +32,7 @@ func TestFilesOfANewerFormatAreRefusedWithTheBuildThatWroteThem(t *testing.T) {
 	}
 }
 
-func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
+func TestSegmentHasColumnsOfNonzeroFields(t *testing.T) {
 	t.Parallel()
 	plain := []Row{{Round: 1, Loss: 2.5, NoiseDeviation: 0.25}, {Round: 2, Clients: 4}}
 	spending := slices.Clone(plain)

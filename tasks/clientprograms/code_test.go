@@ -27,7 +27,7 @@ func newWorkspace(t *testing.T) *childprocess.Workspace {
 	return w
 }
 
-func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
+func TestPackCodeIsDeterministic(t *testing.T) {
 	t.Parallel()
 	code := fstest.MapFS{
 		"train.py": {Data: []byte("print()"), Mode: 0o644, ModTime: time.Unix(1, 0)}, "sub/run.sh": {Data: []byte("#!"), Mode: 0o700},
@@ -61,7 +61,7 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 }
 
 // An archive of another program may hold files that a command would take for its own.
-func TestWhatIsNoCodeIsNotUnpacked(t *testing.T) {
+func TestUnpackSkipsReservedPaths(t *testing.T) {
 	t.Parallel()
 	var archive bytes.Buffer
 	files := tar.NewWriter(&archive)
@@ -77,7 +77,7 @@ func TestWhatIsNoCodeIsNotUnpacked(t *testing.T) {
 }
 
 // A changed byte of a script leaves a sound archive, and one of a header does not.
-func TestCodeDamagedInTheStoreIsRefusedByItsDigest(t *testing.T) {
+func TestCodeDamagedInTheStoreIsRejectedByDigest(t *testing.T) {
 	t.Parallel()
 	code := must.Get(PackCode(fstest.MapFS{"train.py": {Data: []byte("rate = 0.1")}}, nil))(t)
 	for name, position := range map[string]int{"script": bytes.Index(code, []byte("0.1")), "header": 1} {

@@ -28,7 +28,7 @@ func (s importedFrom) Imported(ctx context.Context, d storage.Digest) (io.ReadCl
 
 // A file that was damaged on its way mostly makes no sense, and yet nothing is
 // wrong with it: the import must be tried again, not given up.
-func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
+func TestTransferDamageIsNotPermanent(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text      string
@@ -58,7 +58,7 @@ func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
 	}
 }
 
-func TestWhatSurveysAndImportsSkipIsTheSame(t *testing.T) {
+func TestSurveyAndImportSkipSameRecords(t *testing.T) {
 	t.Parallel()
 	data := []byte("user,text\nann,hello there\n,there\nbob,again\nbob,\n")
 	reading := source.Reading{Origin: source.Origin{Form: forms.CSV, SkipFaults: true}}

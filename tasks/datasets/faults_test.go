@@ -21,7 +21,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-func TestEachFaultDoesWhatItSays(t *testing.T) {
+func TestFaultsChangeTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		fault   faults.Planted
@@ -110,7 +110,7 @@ func drawn(f *faults.Planted, seed uint64, place int, lines []line) []bool {
 	return hit
 }
 
-func TestImportPlantsFaultsWhereTheirStreamsSay(t *testing.T) {
+func TestImportPlantsFaultsByStream(t *testing.T) {
 	t.Parallel()
 	lines := faultyLines(400)
 	for _, f := range []faults.Planted{
@@ -248,7 +248,7 @@ func partSentences(t *testing.T, p pipeline, part population.Part) [][][]int32 {
 	return users
 }
 
-func TestSurveyFindsFaultsAsTheTasksDo(t *testing.T) {
+func TestSurveyMatchesTasksForFaults(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(faultyLines(400))
 	var recipes []Recipe
@@ -297,7 +297,7 @@ func factsOf(t *testing.T, p pipeline, r Recipe) Facts {
 	return f
 }
 
-func TestNoFaultLeavesATextWithoutWords(t *testing.T) {
+func TestFaultsLeaveWordsInEveryText(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 3))
 	planted := []faults.Planted{{Fault: faults.Latin1, Examples: 0.7}, {Fault: faults.Truncate, Examples: 0.7, Length: 1}, {Fault: faults.JoinWords, Examples: 0.7}, {Fault: faults.KeepCase, Examples: 0.7}}
@@ -318,7 +318,7 @@ func TestNoFaultLeavesATextWithoutWords(t *testing.T) {
 	}
 }
 
-func TestFaultsThatCannotBePlantedAreRefused(t *testing.T) {
+func TestFaultsThatCannotBePlantedAreRejected(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	src := []storage.Digest{g.Import([]byte(annAndBob))}
@@ -345,7 +345,7 @@ func TestFaultsThatCannotBePlantedAreRefused(t *testing.T) {
 	}
 }
 
-func TestAVocabularyThatIsGivenHasTheSizeAskedFor(t *testing.T) {
+func TestEncodeRejectsVocabularyOfWrongSize(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines(faultyLines(100)), smallRecipe)
 	params := smallRecipe.Encode()

@@ -149,7 +149,7 @@ func TestSelectedWordsHaveGroups(t *testing.T) {
 }
 
 // Groups are those of whole users.
-func TestGroupsOfBalancedUsersAreRefused(t *testing.T) {
+func TestGroupsOfBalancedUsersAreRejected(t *testing.T) {
 	t.Parallel()
 	recipe := groupedRecipe(1)
 	recipe.Words, recipe.HeldOutUsers = 5, 0

@@ -55,7 +55,7 @@ func randomImages(rng *rand.Rand, n int, shape images.Shape) []imageLine {
 
 var small = images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 4}
 
-func TestImagesTrainAsTheyWereWritten(t *testing.T) {
+func TestPipelineKeepsImages(t *testing.T) {
 	t.Parallel()
 	lines := randomImages(rand.New(rand.NewPCG(1, 2)), 60, small)
 	lines[0].Pixels = []byte{0, 255, 1, 254, 3, 0} // tokens of pixels are none of the special ones
@@ -128,7 +128,7 @@ func namesInOrder(lines []imageLine) []string {
 }
 
 // Recipes with users as they are stand beside others.
-func TestSurveyFindsWhatTheTasksFindInImages(t *testing.T) {
+func TestSurveyMatchesTasksForImages(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		data := imageLines(randomImages(rand.New(rand.NewPCG(seed, 5)), 50+60*int(seed), small))
@@ -144,7 +144,7 @@ func TestSurveyFindsWhatTheTasksFindInImages(t *testing.T) {
 }
 
 // A fault changes the label or the pixels of the images that are hit, and nothing else.
-func TestFaultsOfImagesDoWhatTheySay(t *testing.T) {
+func TestFaultsChangeImages(t *testing.T) {
 	t.Parallel()
 	lines := randomImages(rand.New(rand.NewPCG(4, 4)), 200, small)
 	var texts []line // whose users and order decide which examples are hit
@@ -200,7 +200,7 @@ func numbersOf(l imageLine) []uint32 {
 	return numbers
 }
 
-func TestOneSourceIsReadAsOneSortOfData(t *testing.T) {
+func TestSourceRejectsMixedLevels(t *testing.T) {
 	t.Parallel()
 	data := imageLines(randomImages(rand.New(rand.NewPCG(1, 5)), 9, small))
 	images, words := Recipe{Reading: source.Reading{Level: text.ImageLevel, Image: small}}, Recipe{VocabularySize: 1, Words: 1}

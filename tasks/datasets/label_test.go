@@ -46,7 +46,7 @@ func encoded(t *testing.T, r source.Reading, source string, vocabulary int) (*te
 	return v, texts
 }
 
-func TestScoresStandBeforeTheWordsOfTheirTexts(t *testing.T) {
+func TestScoresPrecedeWords(t *testing.T) {
 	t.Parallel()
 	v, texts := encoded(t, source.Reading{Label: source.ScoreLabel}, labelledCorpus(200), 10)
 	if want := []string{"<score 1>", "<score 1.5>", "<score 2>", "<score 2.5>", "<score 3>", "<score 3.5>", "<score 4>", "<score 4.5>", "<score 5>", "and"}; !slices.Equal(v.Words[text.FirstWord:][:10], want) || v.Ordinary() != 19 {
@@ -64,7 +64,7 @@ func TestScoresStandBeforeTheWordsOfTheirTexts(t *testing.T) {
 	}
 }
 
-func TestTagsThatTheListHasStandBeforeTheWordsInItsOrder(t *testing.T) {
+func TestListedTagsPrecedeWordsInListOrder(t *testing.T) {
 	t.Parallel()
 	v, texts := encoded(t, taggedReading, labelledCorpus(200), 10)
 	if want := []string{"<tag r>", "<tag machine learning>", "<tag time>", "and"}; !slices.Equal(v.Words[text.FirstWord:][:4], want) {
@@ -96,7 +96,7 @@ func TestALongTextKeepsItsLabelsAndItsEnd(t *testing.T) {
 	}
 }
 
-func TestTheSurveyOfLabelledTextsCountsWhatTheTasksCount(t *testing.T) {
+func TestSurveyMatchesTasksForLabelledTexts(t *testing.T) {
 	t.Parallel()
 	for _, r := range []source.Reading{{Label: source.ScoreLabel}, taggedReading} {
 		src := labelledCorpus(300)

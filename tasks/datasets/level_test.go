@@ -76,7 +76,7 @@ func TestSentencesOfBytesAreTheTexts(t *testing.T) {
 }
 
 // Recipes of several readings share one pass over the source.
-func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
+func TestSurveyMatchesTasksForEveryReading(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 150))
 	words, bytes, long := smallRecipe, smallRecipe, smallRecipe
@@ -110,7 +110,7 @@ func everyUser(t *testing.T, p *population.Population) [][]int32 {
 	return all
 }
 
-func TestReadingsThatDoNotFitAreRefused(t *testing.T) {
+func TestReadingsThatDoNotFitAreRejected(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 20))
 	words := runPipeline(t, data, Recipe{VocabularySize: 5, Words: 1})

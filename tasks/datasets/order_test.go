@@ -105,7 +105,7 @@ func TestALineWithoutATimeIsNamed(t *testing.T) {
 	}
 }
 
-func TestSurveyFindsWhatTasksMakeOfTimes(t *testing.T) {
+func TestSurveyMatchesTasksForTimes(t *testing.T) {
 	t.Parallel()
 	_, src := randomTimes(rand.New(rand.NewPCG(3, 0)), 300)
 	recipe := Recipe{Seed: 4, Reading: source.Reading{Level: text.ByteLevel, Timed: true}, TestFraction: 0.1, HeldOutUsers: 0.3, Members: true}

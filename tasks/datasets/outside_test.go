@@ -107,7 +107,7 @@ func TestWordsOutsideOfTheVocabularyBecomeExamples(t *testing.T) {
 	}
 }
 
-func TestSurveyFindsTheSelectedWordsAsTheTasksDo(t *testing.T) {
+func TestSurveyMatchesTasksForSelectedWords(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(faultyLines(400))
 	var recipes []Recipe
@@ -130,7 +130,7 @@ func TestSurveyFindsTheSelectedWordsAsTheTasksDo(t *testing.T) {
 	}
 }
 
-func TestSelectedWordsAreFoundWhereTheyStand(t *testing.T) {
+func TestPlacedWordsMatchTheirExamples(t *testing.T) {
 	t.Parallel()
 	lines := faultyLines(120)
 	r := selecting(4, Outside{Size: 30, Sequence: 12}, 50, 0)
@@ -160,7 +160,7 @@ func TestSelectedWordsAreFoundWhereTheyStand(t *testing.T) {
 	}
 }
 
-func TestWordsThatCannotBeSelectedAreRefused(t *testing.T) {
+func TestWordsThatCannotBeSelectedAreRejected(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 20))
 	p := runPipeline(t, data, Recipe{VocabularySize: 5, Words: 1})

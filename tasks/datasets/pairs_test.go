@@ -78,7 +78,7 @@ func TestAPairIsOneSentence(t *testing.T) {
 	}
 }
 
-func TestSurveyFindsWhatTheTasksFindOfPairs(t *testing.T) {
+func TestSurveyMatchesTasksForPairs(t *testing.T) {
 	t.Parallel()
 	data := jsonPairs(t, randomPairs(rand.New(rand.NewPCG(5, 5)), 150))
 	words, bytes, share := smallRecipe, smallRecipe, smallRecipe
@@ -97,7 +97,7 @@ func TestSurveyFindsWhatTheTasksFindOfPairs(t *testing.T) {
 	}
 }
 
-func TestPairsThatDoNotFitAreRefused(t *testing.T) {
+func TestPairsThatDoNotFitAreRejected(t *testing.T) {
 	t.Parallel()
 	const good = `{"user":"ann","text":"yes","target":"ja"}` + "\n"
 	for line, want := range map[string]string{

@@ -145,7 +145,7 @@ func checkConserved(t *testing.T, before, after []string) {
 	}
 }
 
-func TestPartitionRefusesUnknownWays(t *testing.T) {
+func TestPartitionRejectsUnknownPartition(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 3)
 	for want, params := range map[string]population.PartitionParams{
@@ -246,7 +246,7 @@ func TestGoldenDigests(t *testing.T) {
 
 // Training reads shards from the node that the entry names, so the entry and its
 // node must agree on them.
-func TestAPartitionWritesShardsWhereItsEntrySaysSo(t *testing.T) {
+func TestPartitionsWriteShardsAsRegistered(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 5)
 	for _, s := range population.Partitions() {

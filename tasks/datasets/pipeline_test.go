@@ -85,7 +85,7 @@ func TestImportKeepsEveryExampleInOrder(t *testing.T) {
 	}
 }
 
-func TestImportRefusesABadSourceForGood(t *testing.T) {
+func TestImportErrorOfBadSourceIsPermanent(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	_, err := g.Try(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte("oops\n"))}})
@@ -206,7 +206,7 @@ func TestALargerFractionOnlyAddsExamples(t *testing.T) {
 // Leaving examples out of the training part changes nothing else: the other parts and
 // the vocabulary stay, and a larger share contains a smaller one. Over 2,000 examples
 // the share is off by 5 standard deviations with probability below 6e-7.
-func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
+func TestTrainShareChangesTrainingPartOnly(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(1, 8)), 2000))
 	sentences := func(share float64) ([]string, *taskstest.Node) {
@@ -282,7 +282,7 @@ func checkBalanced(t *testing.T, part *population.Index, balanced []population.E
 	}
 }
 
-func TestBalanceNeedsOneUserThatIsLargeEnough(t *testing.T) {
+func TestBalanceNeedsLargeEnoughUser(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(9, 9)), 100)), smallRecipe)
 	_, err := p.Try(population.Balance, population.BalanceParams{Words: 1e6}, taskstest.In(population.PartsInput, p.parts))
@@ -291,9 +291,9 @@ func TestBalanceNeedsOneUserThatIsLargeEnough(t *testing.T) {
 	}
 }
 
-// TestSurveyFindsWhatTheTasksFind runs several recipes over random sources and
+// TestSurveyMatchesTasks runs several recipes over random sources and
 // compares every number.
-func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
+func TestSurveyMatchesTasks(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		data := jsonLines(randomLines(rand.New(rand.NewPCG(seed, 1)), 300+int(seed)*100))
@@ -341,7 +341,7 @@ func missing(t *testing.T, vocabulary []byte, named string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(named), func(word string) bool { return slices.Contains(v.Words, word) }), " ")
 }
 
-func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
+func TestSurveyRejectsBadInput(t *testing.T) {
 	t.Parallel()
 	file := fileOf("data.jsonl", []byte(annAndBob+"\n{}"))
 	_, err := Survey(t.Context(), []source.File{file}, source.Limits{}, []Recipe{smallRecipe})
@@ -354,7 +354,7 @@ func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
 
 // Recipes are surveyed in several ways: the first ones while the source is read, others
 // from memory, or by reading it again. The facts are those of each alone.
-func TestFactsDoNotDependOnHowManyRecipesThereAre(t *testing.T) {
+func TestFactsDoNotDependOnOtherRecipes(t *testing.T) {
 	t.Parallel()
 	var content strings.Builder
 	for i := range blockExamples + 1000 {
@@ -392,7 +392,7 @@ func TestVocabularyOrdersByFrequencyThenWord(t *testing.T) {
 	}
 }
 
-func TestTheAdviceWhereAPartHasNothingToPredictFitsTheCause(t *testing.T) {
+func TestNothingToPredictAdviceFitsCause(t *testing.T) {
 	t.Parallel()
 	if err := population.NothingToPredict(population.Test, false); !strings.Contains(err.Error(), "raise data.test.fraction, or name a split with examples by data.test.split") {
 		t.Errorf("an empty part: %v", err)

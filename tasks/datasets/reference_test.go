@@ -43,7 +43,7 @@ func TestEveryUserTrainsHalfOfTheReferenceModels(t *testing.T) {
 
 // The users drawn keep their examples, whether they train in the cell or are held out, and can
 // be shuffled as the cell's are.
-func TestReferenceUsersAreThoseOfBothSides(t *testing.T) {
+func TestReferenceUsersComeFromBothSides(t *testing.T) {
 	t.Parallel()
 	recipe := smallRecipe
 	recipe.HeldOutUsers = 0.4
@@ -87,7 +87,7 @@ func TestAReferenceModelNeedsUsers(t *testing.T) {
 }
 
 // Own examples are those that no canary replaced, of held-out users all.
-func TestOwnExamplesAreThoseWithoutCanaries(t *testing.T) {
+func TestReadOwnExcludesCanaries(t *testing.T) {
 	t.Parallel()
 	recipe := smallRecipe
 	recipe.HeldOutUsers = 0.4

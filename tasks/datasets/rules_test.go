@@ -41,7 +41,7 @@ func upended() []byte {
 var upendedShape = images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 10}
 
 // The digests are of the outputs of the import before there were CurrentRules.
-func TestAnImportWithoutRulesKeepsItsBytes(t *testing.T) {
+func TestImportWithoutRulesKeepsDigests(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		data   []byte

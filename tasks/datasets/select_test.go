@@ -93,7 +93,7 @@ func (s selectable) expected(atLeast int, keep func(i int, x selected) bool) (ke
 	return kept
 }
 
-func TestSelectedExamplesAreThoseThatAreKept(t *testing.T) {
+func TestSelectExamplesKeepsChosenExamples(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -147,7 +147,7 @@ func checkSelectionCounts(t *testing.T, node *taskstest.Node, want []selected) {
 	}
 }
 
-func TestASelectionOfNothingIsRefused(t *testing.T) {
+func TestSelectionRejectsEmptyResult(t *testing.T) {
 	t.Parallel()
 	s := newSelectable(t, rand.New(rand.NewPCG(9, 9)))
 	for name, run := range map[string]func(context.Context, *tasks.Task) error{

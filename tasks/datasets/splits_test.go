@@ -37,9 +37,9 @@ func bySubset(test, validation string) source.Reading {
 	return source.Reading{Origin: source.Origin{Columns: forms.Columns{Split: "subset"}, TestSplit: test, ValidationSplit: validation}}
 }
 
-// TestSurveysFindTheSplitsThatTasksFind compares every number, with parts that are splits, that
+// TestSurveyMatchesTasksForSplits compares every number, with parts that are splits, that
 // are drawn, and one of each.
-func TestSurveysFindTheSplitsThatTasksFind(t *testing.T) {
+func TestSurveyMatchesTasksForSplits(t *testing.T) {
 	t.Parallel()
 	data := linesOfSplits(1, 600)
 	for i, r := range []Recipe{
@@ -86,9 +86,9 @@ func TestSplitsAreThePartsOfTheirExamples(t *testing.T) {
 	}
 }
 
-// TestDrawnPartsArePairedWithThoseBesideSplits draws a validation part from the training split:
+// TestSplitsUseSameCoins draws a validation part from the training split:
 // every example takes its coins, in any split.
-func TestDrawnPartsArePairedWithThoseBesideSplits(t *testing.T) {
+func TestSplitsUseSameCoins(t *testing.T) {
 	t.Parallel()
 	coins, plain := newPartCoins(9, 0, 0.3, 0), newPartCoins(9, 0, 0.3, 0)
 	for i := range 1000 {
@@ -147,7 +147,7 @@ func TestFilesMayBeOfOneSplitEach(t *testing.T) {
 	}
 }
 
-func TestSplitsOfFilesMustBeThoseOfTheSource(t *testing.T) {
+func TestFileSplitsMustMatchSource(t *testing.T) {
 	t.Parallel()
 	for files, says := range map[string]string{"train\ntest": "splits of 2 files, and the source has 1", "valid": "no split \"train\""} {
 		r := Recipe{Reading: source.Reading{Origin: source.Origin{Split: "train", Files: files}}, VocabularySize: 1}

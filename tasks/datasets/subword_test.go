@@ -40,7 +40,7 @@ func withoutTokenizer(r Recipe) Recipe {
 	return r
 }
 
-func TestSurveyFindsWhatTheTasksFindOfSubwords(t *testing.T) {
+func TestSurveyMatchesTasksForSubwords(t *testing.T) {
 	t.Parallel()
 	lines := randomLines(rand.New(rand.NewPCG(4, 4)), 150)
 	for i := range lines {
@@ -105,7 +105,7 @@ func TestSentencesOfSubwordsSpellTheTexts(t *testing.T) {
 	}
 }
 
-func TestTokenizersThatDoNotFitAreRefused(t *testing.T) {
+func TestTokenizersThatDoNotFitAreRejected(t *testing.T) {
 	t.Parallel()
 	r := subwordRecipe(t, "gpt2")
 	data := jsonLines([]line{{"ann", "good day"}})

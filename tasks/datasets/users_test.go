@@ -25,7 +25,7 @@ func sizes(p *population.Population) []int {
 	return all
 }
 
-func TestUsersMayStayAsTheyAre(t *testing.T) {
+func TestWholeUsersKeepAllExamples(t *testing.T) {
 	t.Parallel()
 	lines := append(randomLines(rand.New(rand.NewPCG(3, 3)), 300), line{"only one word", "hello"})
 	recipe := wholeRecipe
@@ -52,7 +52,7 @@ func TestUsersMayStayAsTheyAre(t *testing.T) {
 	checkWords(t, pop)
 }
 
-func TestUsersWithoutExamplesToTrainOnAreNoUsers(t *testing.T) {
+func TestUsersWithoutTrainingExamplesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	var lines []line
 	for i := range 200 {
@@ -69,7 +69,7 @@ func TestUsersWithoutExamplesToTrainOnAreNoUsers(t *testing.T) {
 	checkSurvey(t, jsonLines(lines), []Recipe{recipe})
 }
 
-func TestSurveyFindsWhatTheTasksFindOfUsersAsTheyAre(t *testing.T) {
+func TestSurveyMatchesTasksForWholeUsers(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		data := jsonLines(randomLines(rand.New(rand.NewPCG(seed, 9)), 40+90*int(seed)))
@@ -81,7 +81,7 @@ func TestSurveyFindsWhatTheTasksFindOfUsersAsTheyAre(t *testing.T) {
 }
 
 // An iid shuffle of users as they are keeps their sizes, in their order, and every example.
-func TestAShuffleKeepsTheSizesOfUsersAsTheyAre(t *testing.T) {
+func TestIIDShuffleKeepsUserSizes(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(8, 2)), 400)), wholeRecipe)
 	o := canaryEvery(t, p.balanced, 10, 3)
@@ -109,7 +109,7 @@ func TestAShuffleKeepsTheSizesOfUsersAsTheyAre(t *testing.T) {
 	checkWords(t, after)
 }
 
-func TestNobodyLeftIsRefused(t *testing.T) {
+func TestBalanceRejectsEmptyPopulation(t *testing.T) {
 	t.Parallel()
 	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(9, 9)), 100)), smallRecipe)
 	for want, params := range map[string]population.BalanceParams{

@@ -27,7 +27,7 @@ func training(t *testing.T, lines string, r source.Reading, vocabulary int) *pop
 	return must.Get(population.OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", population.Train))(t)
 }
 
-func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
+func TestImageFeaturesArePixels(t *testing.T) {
 	t.Parallel()
 	shape := images.Shape{Width: 2, Height: 1, Channels: 1, Classes: 10}
 	pixels := base64.StdEncoding.EncodeToString([]byte{0, 255})
@@ -79,7 +79,7 @@ func TestFeaturesOfATextAreHashedWeights(t *testing.T) {
 	}
 }
 
-func TestLabelsOfATextStandBeforeItsWords(t *testing.T) {
+func TestDivideSplitsLabelsFromWords(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
 		"[4 6 7 9 1 4]": "[4 6] [7 9 1 4]",

@@ -32,7 +32,7 @@ func (b *bench) mixed(divided *taskstest.Node, p MixParams, edges ...taskstest.E
 
 // Shadow devices stay as they are. Of an anonymous one the share that was asked for comes
 // from the background, and all else is its own, in its place.
-func TestAnonymousDevicesGetWhatIsAskedForOfABackground(t *testing.T) {
+func TestAnonymousDevicesAreMixedWithBackground(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 20, 33, 15)
 	divided := b.Run(Split, SplitParams{Seed: 1, Prior: Random, Share: 0.5}, b.data()...)
@@ -150,7 +150,7 @@ func TestADeviceIsMixedWithOneMode(t *testing.T) {
 	}
 }
 
-func TestBackgroundsThatCannotBeMixedAreRefused(t *testing.T) {
+func TestBackgroundsThatCannotBeMixedAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 20)
 	divided := b.Run(Split, SplitParams{Seed: 1, Prior: Random, Share: 0.5}, b.data()...)
@@ -173,7 +173,7 @@ func TestBackgroundsThatCannotBeMixedAreRefused(t *testing.T) {
 
 // Lloyd's steps end where each vector is with its nearest mean, and each mean in the middle of
 // its vectors; more steps change nothing.
-func TestClustersAreWhereLloydsStepsEnd(t *testing.T) {
+func TestClustersAreFixedPointsOfLloydsSteps(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 0))

@@ -190,7 +190,7 @@ func TestUsersWithTooFewGroupsAreNamed(t *testing.T) {
 }
 
 // Groups of a population without groups are refused by an error that says so.
-func TestAPopulationWithoutGroupsIsNotDividedByThem(t *testing.T) {
+func TestSplitByGroupsRejectsPopulationWithoutGroups(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 9, 9)
 	_, err := b.split(SplitParams{Prior: Groups, Share: 0.5})
@@ -233,7 +233,7 @@ func (b *bench) profiled(divided *taskstest.Node) *taskstest.Node {
 
 // The devices that are there keep their numbers and examples, canaries with them; profiles have
 // devices after them.
-func TestProfilesHaveDevicesAfterAllOthers(t *testing.T) {
+func TestProfileDevicesFollowExistingDevices(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 12, 9, 17)
 	divided := must.Get(b.split(SplitParams{Seed: 1, Prior: Random, Share: 0.5, Unseen: 0.3}))(t)

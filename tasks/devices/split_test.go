@@ -48,7 +48,7 @@ func TestDevicesShareNoExample(t *testing.T) {
 	}
 }
 
-func TestUsersAreSeenUnseenOrHeldOutAsAsked(t *testing.T) {
+func TestUsersAreDividedIntoSets(t *testing.T) {
 	t.Parallel()
 	sizes := slices.Repeat([]Owned{{Examples: 4}}, 12)
 	p := SplitParams{Seed: 3, Prior: Random, Share: 0.5, Unseen: 0.25, HeldOut: 1. / 3}
@@ -189,7 +189,7 @@ func TestNeededIsTheLeastThatCanBeDivided(t *testing.T) {
 	}
 }
 
-func TestParametersThatDivideNobodyAreRefused(t *testing.T) {
+func TestSplitRejectsBadParameters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 9, 9)
 	for want, change := range map[string]func(*SplitParams){
@@ -207,7 +207,7 @@ func TestParametersThatDivideNobodyAreRefused(t *testing.T) {
 	}
 }
 
-func TestListsOfDevicesThatCannotBeAreRefused(t *testing.T) {
+func TestReadRejectsBadDeviceLists(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	for _, blob := range []string{"", "{}", `[{"user":-1,"set":"seen"}]`, `[{"user":0,"set":"known"}]`, `[{"user":0,"shadow":true,"set":"unseen"}]`} {

@@ -11,7 +11,7 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-func TestTheFilesThatACommandNamesAreFoundWithoutAShell(t *testing.T) {
+func TestNamedFilesOfCommandLine(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{
 		"python3 s.py out/model --from=out/a.bin":       {"out/model", "out/a.bin"},
@@ -27,7 +27,7 @@ func TestTheFilesThatACommandNamesAreFoundWithoutAShell(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNamedSafetensorsIsOne(t *testing.T) {
+func TestSafetensorsFilesAreValidated(t *testing.T) {
 	t.Parallel()
 	valid := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil))(t)
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestAFileThatIsNamedSafetensorsIsOne(t *testing.T) {
 	}
 }
 
-func TestScoresThatAreAllAlikeAreNamed(t *testing.T) {
+func TestConstantScoresAreReported(t *testing.T) {
 	t.Parallel()
 	texts := func(n int, text func(i int) string) (pairs []score.Pair) {
 		for i := range n {

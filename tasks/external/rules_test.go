@@ -22,7 +22,7 @@ func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
 
 // A program may rely on the length at which texts are cut, and one that is measured by longer texts fails
 // or is called too slow.
-func TestMadeUpTextsAreNoLongerThanThoseOfTheData(t *testing.T) {
+func TestSampleTextsKeepToLengthOfData(t *testing.T) {
 	t.Parallel()
 	words := Sample{Words: []string{"a", "bb", "ccc"}, Length: 95, MaxWords: 150}
 	bytes := Sample{Words: []string{"a", "\\x00"}, Length: 95, MaxWords: 150, Symbols: true}
@@ -36,7 +36,7 @@ func TestMadeUpTextsAreNoLongerThanThoseOfTheData(t *testing.T) {
 }
 
 // A training's report on its canaries has the requested form, or one message names the fault.
-func TestCosinesAreThoseThatWereAskedFor(t *testing.T) {
+func TestCosinesAreCheckedAgainstRequest(t *testing.T) {
 	t.Parallel()
 	asked := OneShot{Canaries: 2, Unseen: 3, Final: true}
 	for told, want := range map[string]string{

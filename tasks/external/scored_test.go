@@ -81,7 +81,7 @@ func TestUtilityOfAScoredModel(t *testing.T) {
 
 // Scores of the words after one text that are no logarithms of probabilities would look like a model that
 // predicts well.
-func TestUtilityByWhatAreNoProbabilitiesIsRefused(t *testing.T) {
+func TestUtilityRejectsImproperProbabilities(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := model(t, g, `{"score":"sh score.sh -1.2 0.01","initial_score":"sh score.sh -3"}`)
@@ -94,7 +94,7 @@ func TestUtilityByWhatAreNoProbabilitiesIsRefused(t *testing.T) {
 
 // A program that gives every text the same probability does not predict bytes, because a text would be the
 // less probable the longer it is. Its accuracy is not known, its perplexity is that of whole texts.
-func TestAccuracyOfAModelWhoseTokensAreNoBytesIsNotKnown(t *testing.T) {
+func TestAccuracyIsUnknownUnlessModelPredictsBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := model(t, g, bothModels)
@@ -189,7 +189,7 @@ func TestAccuracyOfUsersUnderAModelThatClassifies(t *testing.T) {
 	taskstest.Golden(t, n)
 }
 
-func TestWhatAClassifierDoesWrongIsTold(t *testing.T) {
+func TestClassifierErrorsNameTheirRule(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	for row, want := range map[string]string{
@@ -214,7 +214,7 @@ func TestWhatAClassifierDoesWrongIsTold(t *testing.T) {
 }
 
 // The losses of users are those of their texts' words, or of the labels of their images.
-func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
+func TestUserLossesOfScoredModel(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	losses := func(m *taskstest.Node, params external.ModelParams, data *taskstest.Node) (list []membership.UserLoss, n *taskstest.Node) {
@@ -268,7 +268,7 @@ done
 
 // A command with token_logprobs gives Min-K%, and reads texts after others for ReCaLL; it has no whole
 // distribution for Min-K%++.
-func TestLossesOfUsersByTokensOfAModelThatIsNotOurs(t *testing.T) {
+func TestUserLossesByTokenOfScoredModel(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	code := must.Get(clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(tokenScorer)}}, nil))(t)
@@ -378,7 +378,7 @@ func TestAScorerHasTheTimeOfItsExperiment(t *testing.T) {
 	}
 }
 
-func TestAScorerThatEndsBeforeItDescribesItselfIsNotStartedAgain(t *testing.T) {
+func TestScorerThatExitsAtStartIsNotRestarted(t *testing.T) {
 	t.Parallel()
 	for line, permanent := range map[string]bool{"echo no torch >&2; exit 1": true, "kill -9 $$": false} {
 		g := taskstest.NewGraph(t)

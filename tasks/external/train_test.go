@@ -71,7 +71,7 @@ func (b *bench) train(t *testing.T, script string, change ...func(*TrainParams))
 
 const finish = `echo '{"score":"./score"}' > out/result.json; `
 
-func TestACommandFindsItsJobAndLeavesItsModel(t *testing.T) {
+func TestCommandReadsJobAndWritesModel(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := must.Get(b.train(t, `cat in/job.json in/train.jsonl in/vocabulary.json > out/found
@@ -112,7 +112,7 @@ func users(t *testing.T, lines string) (list []string) {
 }
 
 // Several files have the lines of one, in their order, cut between users.
-func TestTrainingDataInSeveralFilesAreThoseOfOne(t *testing.T) {
+func TestTrainShardsMatchSingleFile(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, manyUsers(), source.Reading{})
 	whole := must.Get(b.train(t, "cat in/train.jsonl > out/found; "+finish))(t)
@@ -200,7 +200,7 @@ tail -c 12 in/train-00001-of-00002.npy > out/last; head -c 128 in/train-00001-of
 	}
 }
 
-func TestTooManyFilesAndShapesOfNoImageAreRefused(t *testing.T) {
+func TestTrainRejectsTooManyShardsAndImpossibleShapes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for want, change := range map[string]func(*TrainParams){
@@ -214,7 +214,7 @@ func TestTooManyFilesAndShapesOfNoImageAreRefused(t *testing.T) {
 }
 
 // A training of several files that is killed finds the same files, and its checkpoint.
-func TestAKilledTrainingOfSeveralFilesGoesOn(t *testing.T) {
+func TestKilledShardedTrainingResumes(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, manyUsers(), source.Reading{})
 	const script = `cat in/job.json in/train-* | cksum > tmp/sum
@@ -234,7 +234,7 @@ cmp tmp/sum checkpoint/sum && cp tmp/sum out/sum; ` + finish
 }
 
 // A command that is killed goes on from its checkpoint, and no round counts twice.
-func TestAKilledCommandGoesOn(t *testing.T) {
+func TestKilledCommandResumesFromCheckpoint(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	rounds := func(p *TrainParams) { p.Rounds = 7 }
@@ -266,7 +266,7 @@ echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
 }
 
 // The files below out come back with the checkpoint that they stood beside, and only with it.
-func TestWhatStandsBelowOutIsKeptWithTheCheckpoint(t *testing.T) {
+func TestOutputFilesAreRestoredWithCheckpoint(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const script = `ls -R out | grep -v metrics > tmp/found
@@ -297,7 +297,7 @@ echo '{"score":"./score out/initial"}' > out/result.json`
 }
 
 // A command that writes its metrics anew when it goes on loses none of before.
-func TestMetricsAreWrittenAnew(t *testing.T) {
+func TestRewrittenMetricsKeepEarlierRounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	rounds := func(p *TrainParams) { p.Rounds = 7 }
@@ -344,7 +344,7 @@ func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 }
 
 // A line about round 3 of 2, and others that contradict the job.
-func TestMetricsOfWhatTheJobDoesNotHaveAreRefused(t *testing.T) {
+func TestMetricsThatContradictJobAreRejected(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		`{"round":3,"loss":1}`:                          "expected a round from 1 to 2, which are those of the job; raise training.rounds if there are more (rule 5",
@@ -381,7 +381,7 @@ func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte, prog
 
 // A store that is away for a while costs no training: the state that it did not take is
 // offered again.
-func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
+func TestCommandSurvivesUnavailableStore(t *testing.T) {
 	t.Parallel()
 	for fails, want := range map[int]string{2: "", 1000: "its last checkpoint could not be kept: keeping a: "} {
 		w := must.Get(childprocess.NewWorkspace())(t)
@@ -406,7 +406,7 @@ func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 	}
 }
 
-func TestWhatACommandDoesWrongIsTold(t *testing.T) {
+func TestCommandErrorsNameTheirRule(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for script, want := range map[string]string{

@@ -23,7 +23,7 @@ func opened(t *testing.T, files fs.FS) (*pretrained.Folder, *models.Scorer) {
 }
 
 // Log-probabilities are logits up to a constant. The largest difference is 2e-6 nats.
-func TestLogitsAreThoseOfTheLibrary(t *testing.T) {
+func TestLogitsMatchLibrary(t *testing.T) {
 	t.Parallel()
 	for _, name := range pretrainedtest.Names {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func checkRow(t *testing.T, row []float32, logits []float64) {
 }
 
 // A text begins with the folder's own token, whose vector text.Begin has.
-func TestTheFirstTokenIsThatOfTheFolder(t *testing.T) {
+func TestBeginTokenIsThatOfFolder(t *testing.T) {
 	t.Parallel()
 	for _, name := range pretrainedtest.Names {
 		folder, scorer := opened(t, pretrainedtest.Folder(t, name, nil))
@@ -116,7 +116,7 @@ func rowAfter(t *testing.T, scorer *models.Scorer, tokens ...int32) []float32 {
 	return row
 }
 
-func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
+func TestUnreadableFoldersAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	replace := func(in, old, new string) func(file string, data []byte) []byte {
 		return func(file string, data []byte) []byte {
@@ -192,7 +192,7 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestWeightsThatAreNoNumbersAreRefusedWithTheFolder(t *testing.T) {
+func TestNaNWeightsAreRejectedWithFolder(t *testing.T) {
 	t.Parallel()
 	folder := must.Get(pretrained.Open(pretrainedtest.Folder(t, "gpt2", func(file string, data []byte) []byte {
 		if file == "model.safetensors" {

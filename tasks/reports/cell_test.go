@@ -96,7 +96,7 @@ func TestAReportHasThePapersEpsilonAndTheProvedOne(t *testing.T) {
 	}
 }
 
-func TestTheLastMeasurementStandsForTheCell(t *testing.T) {
+func TestReportUsesLastMeasurement(t *testing.T) {
 	t.Parallel()
 	r, _ := run(t, papers())
 	for audit, want := range map[string]string{
@@ -115,7 +115,7 @@ func TestTheLastMeasurementStandsForTheCell(t *testing.T) {
 	}
 }
 
-func TestAReportSaysWhereFaultsWerePlanted(t *testing.T) {
+func TestReportCountsPlantedFaults(t *testing.T) {
 	t.Parallel()
 	g, edges := measured(t)
 	source := g.Put("source", nil)
@@ -127,7 +127,7 @@ func TestAReportSaysWhereFaultsWerePlanted(t *testing.T) {
 	}
 }
 
-func TestAReportCountsWhatIsRecorded(t *testing.T) {
+func TestReportCountsRecordedUpdates(t *testing.T) {
 	t.Parallel()
 	g, edges := measured(t)
 	for i := range 2 {
@@ -142,7 +142,7 @@ func TestAReportCountsWhatIsRecorded(t *testing.T) {
 	}
 }
 
-func TestCanariesHaveWhatEveryAuditSaysOfThem(t *testing.T) {
+func TestCanariesHaveOutcomesOfAllAudits(t *testing.T) {
 	t.Parallel()
 	_, n := run(t, papers())
 	nulls := `"rank_exact":null,"log_perplexity":null,"exposure":null,"exposure_se":null,"exposure_censored":null,"memorized":null,"beam_found":null`
@@ -154,7 +154,7 @@ func TestCanariesHaveWhatEveryAuditSaysOfThem(t *testing.T) {
 	}
 }
 
-func TestAReportComesBackAsItWas(t *testing.T) {
+func TestReportRoundTrip(t *testing.T) {
 	t.Parallel()
 	r, n := run(t, papers())
 	again, err := json.Marshal(r)
@@ -163,7 +163,7 @@ func TestAReportComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestWithoutAuditsThereIsNoListOfCanaries(t *testing.T) {
+func TestReportWithoutCanaryAuditsListsNoCanaries(t *testing.T) {
 	t.Parallel()
 	p := papers()
 	p.Audits = p.Audits[1:2]
@@ -183,7 +183,7 @@ func TestClippingWithoutNoiseIsInfinite(t *testing.T) {
 	}
 }
 
-func TestWithoutClippingNothingIsClaimed(t *testing.T) {
+func TestReportWithoutClippingClaimsNoPrivacy(t *testing.T) {
 	t.Parallel()
 	p := papers()
 	p.Training.Clip, p.Training.NoiseMultiplier = 0, 0

@@ -144,7 +144,7 @@ func newUnlabelledBench(t *testing.T) *bench {
 }
 
 // An example without a label is neither right nor wrong.
-func TestWithoutALabelNothingIsMisclassified(t *testing.T) {
+func TestUnlabelledExamplesAreNotClassified(t *testing.T) {
 	t.Parallel()
 	b := newUnlabelledBench(t)
 	labelled := 0
@@ -179,7 +179,7 @@ func (b *bench) unlikely(p UnlikelyParams, losses ...[]float64) (*taskstest.Node
 	return b.Try(Unlikely, p, edges...)
 }
 
-func TestUnlikelyExamplesAreThoseOfHighSurprise(t *testing.T) {
+func TestUnlikelySelectsHighSurprise(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		b := someTexts(t, seed, 120)
@@ -223,7 +223,7 @@ func TestUnlikelyExamplesAreThoseOfHighSurprise(t *testing.T) {
 	}
 }
 
-func TestASelectionOfNobodySaysWhatThresholdsLeave(t *testing.T) {
+func TestEmptySelectionReportsRemainingUsers(t *testing.T) {
 	t.Parallel()
 	b := newTexts(t, `{"user":"a","text":"x"}`, `{"user":"a","text":"y"}`, `{"user":"b","text":"z"}`)
 	_, err := b.random(RandomParams{PerUser: 9, AtLeast: 4})
@@ -233,7 +233,7 @@ func TestASelectionOfNobodySaysWhatThresholdsLeave(t *testing.T) {
 }
 
 // The numbers are those of counting by hand.
-func TestPercentilesLeaveUsersBesideThem(t *testing.T) {
+func TestCountRemainingByPercentile(t *testing.T) {
 	t.Parallel()
 	clean := []UserAccuracy{{10, 1}, {10, 3}, {10, 5}, {10, 7}, {10, 9}}
 	faulty := []UserAccuracy{{10, 1}, {10, 1}, {10, 5}, {0, 0}, {10, 9}}
@@ -243,7 +243,7 @@ func TestPercentilesLeaveUsersBesideThem(t *testing.T) {
 	}
 }
 
-func TestBadSelectionsOfExamplesAreRefused(t *testing.T) {
+func TestBadSelectionsOfExamplesAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newTexts(t, `{"user":"a","text":"x"}`)
 	try := func(n *taskstest.Node, err error, want string) {

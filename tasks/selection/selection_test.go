@@ -205,7 +205,7 @@ func TestUsersAreSelectedByAPercentileOfTheirAccuracy(t *testing.T) {
 }
 
 // The values are NumPy's: numpy.percentile([0, .25, .5, .5, 1], p).
-func TestPercentilesAreThoseOfNumPy(t *testing.T) {
+func TestPercentileMatchesNumPy(t *testing.T) {
 	t.Parallel()
 	values := []float64{0, 0.25, 0.5, 0.5, 1}
 	for percentile, want := range map[float64]float64{0: 0, 10: 0.1, 25: 0.25, 60: 0.5, 75: 0.5, 90: 0.8, 100: 1} {
@@ -218,7 +218,7 @@ func TestPercentilesAreThoseOfNumPy(t *testing.T) {
 	}
 }
 
-func TestBadSelectionsAreRefused(t *testing.T) {
+func TestBadSelectionsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 3)
 	for _, p := range []ExamplesParams{{Outcome: "odd", AtLeast: 1}, {Outcome: Correct}} {

@@ -58,7 +58,7 @@ func TestGraphFeedsOutputsForward(t *testing.T) {
 	}
 }
 
-func TestGraphReportsWhatIsMissing(t *testing.T) {
+func TestGraphReportsMissingInputs(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	stranger := taskstest.NewGraph(t).Run(shout, "x")
@@ -76,7 +76,7 @@ func TestGraphReportsWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestGraphRefusesABlobWrittenTwice(t *testing.T) {
+func TestGraphRejectsBlobWrittenTwice(t *testing.T) {
 	t.Parallel()
 	twice := tasks.Kind{Name: "test/twice", Run: func(ctx context.Context, t *tasks.Task) error {
 		return errors.Join(t.Put(ctx, "a", nil), t.Put(ctx, "a", nil))

@@ -17,7 +17,7 @@ import (
 )
 
 // The rate of every step is that of learner.step: the batch's share of a full one.
-func TestTheEffectiveLearningRateIsThatOfTheSteps(t *testing.T) {
+func TestEffectiveLearningRateAveragesRatesOfSteps(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -56,7 +56,7 @@ func TestTheEffectiveLearningRateIsThatOfTheSteps(t *testing.T) {
 	}
 }
 
-func TestShortBatchesAreSaidWhereATenthOfTheClientsHasThem(t *testing.T) {
+func TestShortBatchesOfTenthOfClientsAreReported(t *testing.T) {
 	t.Parallel()
 	local := Local{Batch: 16, LearningRate: 1}
 	if b := NewBatches(local, 1, 0, map[int]int{4: 9, 32: 91}); b != nil {
@@ -75,7 +75,7 @@ func (b *bench) losses(model *taskstest.Node) *taskstest.Node {
 	return b.Run(Losses, nil, taskstest.In(ModelInput, model), taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts))
 }
 
-func TestEveryRecordHasItsLossInTheOrderOfThePopulation(t *testing.T) {
+func TestLossesMatchScorerInPopulationOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	pop := b.users()
@@ -119,7 +119,7 @@ func written(t *rapid.T, sum safetensors.Tensor) []float32 {
 }
 
 // Any number of updates, which all come in the same memory, as a learner's do.
-func TestASumOfUpdatesHasTheBytesOfASumInFloat64(t *testing.T) {
+func TestUpdateSumMatchesFloat64Sum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.IntRange(1, 5).Draw(t, "length")

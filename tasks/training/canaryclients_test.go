@@ -52,7 +52,7 @@ func TestCanaryClientsSendTheirDirections(t *testing.T) {
 }
 
 // Canaries do not change the updates of other clients.
-func TestTheOthersTrainAsWithoutCanaries(t *testing.T) {
+func TestCanaryClientsLeaveOtherUpdatesUnchanged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	users := b.users().Users()

@@ -192,7 +192,7 @@ func TestAProgramDrawsTheInitialModel(t *testing.T) {
 
 // A program that trains as the built-in client does gives the same chunk to the last bit: clip,
 // noise, record and weight do not depend on the trainer.
-func TestAProgramsChunkIsThatOfItsUpdates(t *testing.T) {
+func TestProgramChunkMatchesBuiltinClient(t *testing.T) {
 	t.Parallel()
 	b, n, origin := programmed(t)
 	for name, change := range map[string]func(*ClientsParams){
@@ -229,7 +229,7 @@ func TestAProgramsChunkIsThatOfItsUpdates(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotGoOnFailsItsChunk(t *testing.T) {
+func TestFailingProgramFailsItsChunk(t *testing.T) {
 	t.Parallel()
 	b, n, origin := programmed(t)
 	p := byProgram(clientsParams())
@@ -280,7 +280,7 @@ func TestDivergenceInAProgramNamesClientRoundAndStep(t *testing.T) {
 
 // Clients that a program trains together have the same sum as clients trained one by one, up to the rounding of a program
 // that sums itself. A request has at most the number of users that the program takes.
-func TestClientsAreTrainedTogether(t *testing.T) {
+func TestJointTrainingMatchesSingleClients(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*ClientsParams){
 		"clipped":  func(p *ClientsParams) { p.Clip = 0.05 },

@@ -181,7 +181,7 @@ func TestDPSGDIsTheSameInOneStretchOrMany(t *testing.T) {
 	}
 }
 
-func TestARowOfDPSGDSaysWhatTheStepsHaveCostAndWhatWasClipped(t *testing.T) {
+func TestDPSGDRowReportsCostOfStepsAndClipping(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := dpParams()

@@ -102,7 +102,7 @@ func stateOf(t *testing.T, n *taskstest.Node) (s Stopping) {
 	return s
 }
 
-func TestEarlyStoppingTakesTheModelOfTheLeastValidationLoss(t *testing.T) {
+func TestEarlyStoppingPicksLowestValidationLoss(t *testing.T) {
 	t.Parallel()
 	const n = 30
 	b := newStoppingBench(t, &EarlyStopping{Every: 15, Patience: 2})
@@ -160,7 +160,7 @@ func checkStoppedRows(t *testing.T, last *taskstest.Node, stopped int, losses []
 	}
 }
 
-func TestATrainingThatNeverStopsHasABestModelToo(t *testing.T) {
+func TestBestModelWithoutStopping(t *testing.T) {
 	t.Parallel()
 	b := newStoppingBench(t, &EarlyStopping{Every: 10, Patience: 1000})
 	last := b.train(12)[12]
@@ -176,7 +176,7 @@ func TestATrainingThatNeverStopsHasABestModelToo(t *testing.T) {
 }
 
 // Of equal losses the first counts, so that a plateau is waited for no longer than the patience.
-func TestAnEqualLossIsNoBetter(t *testing.T) {
+func TestEarlyStoppingIgnoresEqualLoss(t *testing.T) {
 	t.Parallel()
 	s := &stopping{params: &EarlyStopping{Every: 1, Patience: 2}}
 	for step, c := range []struct {
@@ -195,7 +195,7 @@ func TestAnEqualLossIsNoBetter(t *testing.T) {
 	}
 }
 
-func TestEarlyStoppingWithoutAMeasurementIsAnError(t *testing.T) {
+func TestEarlyStoppingNeedsMeasurement(t *testing.T) {
 	t.Parallel()
 	b := newStoppingBench(t, &EarlyStopping{Every: 100, Patience: 1})
 	last := b.train(2)[2]

@@ -102,7 +102,7 @@ func TestSGDWithOptionsIsTheSameInOneStretchOrMany(t *testing.T) {
 	}})
 }
 
-func TestTheLastStepOfACosineToZeroMovesNothing(t *testing.T) {
+func TestLastStepOfCosineScheduleMovesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	schedule := optimizers.Schedule{Kind: optimizers.Cosine}.For(11)
@@ -168,7 +168,7 @@ func TestClipPerBatchBoundsStepsAndNotUpdates(t *testing.T) {
 	}
 }
 
-func TestControlsOfCohortsDrawThemOtherwise(t *testing.T) {
+func TestCohortControlsChangeDraws(t *testing.T) {
 	t.Parallel()
 	same := clientsParams()
 	same.Control = privacy.SameCohort

@@ -70,7 +70,7 @@ func (b *bench) drawnSum(p ClientsParams, round int, users []int) []float32 {
 	return rounded(c.sum.tensor(len(l.params)))
 }
 
-func TestWhatClientsTakeOfAGeneratorIsMadeBeforehand(t *testing.T) {
+func TestPrecomputedGeneratorSumMatchesStepwise(t *testing.T) {
 	t.Parallel()
 	b, p := newGANBench(t), ganParams()
 	p.Cohort = 2
@@ -117,7 +117,7 @@ func rounded(sum safetensors.Tensor) []float32 {
 	return values
 }
 
-func TestBatchSizesAreThoseOfTheBatches(t *testing.T) {
+func TestBatchSizesMatchBatches(t *testing.T) {
 	t.Parallel()
 	for _, p := range []ClientsParams{
 		{Epochs: 1, Local: Local{Batch: 4}}, {Epochs: 3, Local: Local{Batch: 4}}, {Epochs: 3, Steps: 4, Local: Local{Batch: 3}}, {Epochs: 2, Steps: 100, Local: Local{Batch: 50}},

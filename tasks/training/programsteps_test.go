@@ -74,7 +74,7 @@ func (f *failing) Sum(context.Context, clientprograms.ManyWork, float64, []float
 }
 
 // A step whose program dies is repeated; one that diverges is not, and has the sentence of a native step.
-func TestACentralStepFailsAsItsProgramDoes(t *testing.T) {
+func TestCentralStepReportsProgramFailures(t *testing.T) {
 	t.Parallel()
 	plain := SGDParams{Seed: 2, StepsPerTask: 3, Order: ByRecord, Program: &program, Local: Local{Optimizer: sgd, LearningRate: 0.5, Batch: 7}}
 	hidden := dpParams()

@@ -42,7 +42,7 @@ func sent(t *testing.T, n *taskstest.Node) (all []updates.Update) {
 
 // Recording looks on: the sum has the same bytes with it, and the recorded updates are
 // those of the definition, in the order of the devices.
-func TestWhatIsRecordedIsWhatTheServerGets(t *testing.T) {
+func TestRecordedUpdatesMatchSentUpdates(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, clip := range []float64{0, 0.05} {
@@ -76,7 +76,7 @@ func TestWhatIsRecordedIsWhatTheServerGets(t *testing.T) {
 	}
 }
 
-func TestOtherRoundsRecordNothing(t *testing.T) {
+func TestUnselectedRoundsRecordNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
@@ -87,7 +87,7 @@ func TestOtherRoundsRecordNothing(t *testing.T) {
 	}
 }
 
-func TestChunksRecordWhatTheWholeRoundDoes(t *testing.T) {
+func TestChunksRecordSameUpdatesAsWholeRound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
@@ -107,7 +107,7 @@ func TestChunksRecordWhatTheWholeRoundDoes(t *testing.T) {
 	}
 }
 
-func TestAClientsNoiseIsOnEachElementOfWhatItSends(t *testing.T) {
+func TestClientNoiseIsOnEveryElementOfUpdate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
@@ -134,7 +134,7 @@ func TestAClientsNoiseIsOnEachElementOfWhatItSends(t *testing.T) {
 }
 
 // Of equal absolute values the first are kept; a sort says which these are.
-func TestTheLargestElementsAreKept(t *testing.T) {
+func TestKeepLargestMatchesSort(t *testing.T) {
 	t.Parallel()
 	s := &sender{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -232,7 +232,7 @@ func TestCompressionKeepsFewValuesOfEachTensor(t *testing.T) {
 	}
 }
 
-func TestWhatNoPlanHasIsRefusedForGood(t *testing.T) {
+func TestInvalidCompressionAndLayersArePermanentErrors(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, c := range []Compression{{Keep: -0.1}, {Keep: 2}, {Keep: math.Inf(1)}, {Bits: 1}, {Bits: 17}} {

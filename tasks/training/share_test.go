@@ -47,7 +47,7 @@ func TestDevicesMakeTheNoiseOfARound(t *testing.T) {
 }
 
 // The shares of a cohort are together as much noise as the server would add.
-func TestSharesOfNoiseAddUpToThatOfTheServer(t *testing.T) {
+func TestNoiseSharesSumToServerNoise(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.sharing()
@@ -96,7 +96,7 @@ func TestADeviceWithoutExamplesSendsNoise(t *testing.T) {
 	closeTo(t, "update of nobody", all[out].Values, want)
 }
 
-func TestNoiseThatDoesNotAddUpIsRefused(t *testing.T) {
+func TestDeviceNoiseRejectsIncompatibleOptions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for name, change := range map[string]func(*ClientsParams){

@@ -51,7 +51,7 @@ func (b stoppingBench) usefulness(n *taskstest.Node) (recall, perplexity float64
 	return float64(hits) / float64(words), math.Exp(loss / float64(words))
 }
 
-func TestATrainingEndsAtTheFirstMeasurementThatReachesItsTarget(t *testing.T) {
+func TestTrainingStopsAtFirstMeasurementOnTarget(t *testing.T) {
 	t.Parallel()
 	const n = 14
 	b := newStoppingBench(t, nil)
@@ -87,7 +87,7 @@ func TestATrainingEndsAtTheFirstMeasurementThatReachesItsTarget(t *testing.T) {
 	}
 }
 
-func TestATrainingEndsAtItsPerplexity(t *testing.T) {
+func TestTrainingStopsAtPerplexityTarget(t *testing.T) {
 	t.Parallel()
 	const n = 8
 	b := newStoppingBench(t, nil)
@@ -152,7 +152,7 @@ func TestClientsDoNotTrainAfterTheTarget(t *testing.T) {
 	}
 }
 
-func TestATargetThatIsNoneIsAnError(t *testing.T) {
+func TestInvalidTargetsAreErrors(t *testing.T) {
 	t.Parallel()
 	b := newStoppingBench(t, nil)
 	for _, target := range []Target{

@@ -26,7 +26,7 @@ type vector struct {
 }
 
 // The trainer in PyTorch is compared with the native one: all recurrent kinds, rules and settings.
-func TestTheTrainerInPyTorchHasTheVectorsOfToday(t *testing.T) {
+func TestPyTorchTrainerVectorsAreCurrent(t *testing.T) {
 	t.Parallel()
 	var lines []byte
 	add := func(model models.Config, local Local) {

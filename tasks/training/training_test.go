@@ -254,7 +254,7 @@ func orderOf(t *testing.T, pop *population.Population, p *SGDParams, epoch int64
 	return must.Get(epochOrder(pop, p, epoch))(t)
 }
 
-func TestAnUnknownOrderIsNeverTakenForAnother(t *testing.T) {
+func TestTrainingRejectsUnknownOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := SGDParams{Seed: 2, Order: "backwards", StepsPerTask: 1, Local: Local{Optimizer: sgd, LearningRate: 0.2, Batch: 7}}
@@ -309,7 +309,7 @@ func cohortOf(t *testing.T, p *ClientsParams, round, population int) []int {
 	return users
 }
 
-func TestASamplingThatNoTrainingCanRunIsRefused(t *testing.T) {
+func TestTrainingRejectsUnusableSampling(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for sampling, want := range map[privacy.Sampling]string{
@@ -325,7 +325,7 @@ func TestASamplingThatNoTrainingCanRunIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
+func TestEmptyPoissonRoundHasZeroSum(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
@@ -346,7 +346,7 @@ func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
 
 // A user whose data were taken out is as if absent: neither the sum nor the
 // counts of the round show that the user was drawn.
-func TestAUserWithoutDataTakesNoPart(t *testing.T) {
+func TestUserWithoutDataMatchesAbsentUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
@@ -391,7 +391,7 @@ func TestAnAdaptiveClipNormComesWithTheCheckpoint(t *testing.T) {
 	}
 }
 
-func TestACohortAboveThePopulationIsRefused(t *testing.T) {
+func TestCohortAbovePopulationIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
@@ -417,7 +417,7 @@ func TestDivergenceNamesClientRoundAndStep(t *testing.T) {
 	}
 }
 
-func TestDivergedCentralTrainingIsNeverWritten(t *testing.T) {
+func TestDivergedCentralTrainingNamesStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for steps, want := range map[int]string{1: `the model is (NaN|\+Inf) at step 1;`, 7: `the loss is (NaN|\+Inf) at step 2;`} {
@@ -429,7 +429,7 @@ func TestDivergedCentralTrainingIsNeverWritten(t *testing.T) {
 }
 
 // A loss may be finite where its gradient is not, which no clip can mend.
-func TestAGradientWithoutEndIsNotClipped(t *testing.T) {
+func TestNonFiniteGradientIsNotClipped(t *testing.T) {
 	t.Parallel()
 	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 9, Embedding: 3, Units: 4})
 	must.Do(t, err)
@@ -470,7 +470,7 @@ func TestGradientClipBoundsEveryStep(t *testing.T) {
 	}
 }
 
-func TestAChunkHasTheNormOfEveryUpdateBeforeClipping(t *testing.T) {
+func TestChunkHasNormsBeforeClipping(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	whole := clientsParams()
@@ -524,7 +524,7 @@ func (b *bench) updateNorm(p ClientsParams, round, user int) float64 {
 }
 
 // The sum has the bytes that it had before norms stood beside it: version 2 wrote this file.
-func TestTheSumHasTheBytesOfEarlierVersions(t *testing.T) {
+func TestSumMatchesVersion2(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("equal bytes are promised among x86-64 machines")

@@ -95,7 +95,7 @@ func TestRoundsWithoutDevicesAreGathered(t *testing.T) {
 	}
 }
 
-func TestSmallShardsArePutTogetherAndLargeOnesKept(t *testing.T) {
+func TestGatherMergesSmallShardsAndKeepsLargeOnes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	// Chunk j of a round has j updates of nearly 1.5 MB.
@@ -187,7 +187,7 @@ func TestReadingUpdatesEndsWithTheFirstError(t *testing.T) {
 	}
 }
 
-func TestRoundsOfOtherLayoutsAreNotGathered(t *testing.T) {
+func TestGatherRejectsMixedLayouts(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	edges, _ := rounds(t, g, small, []int{1}, 2)
@@ -207,7 +207,7 @@ func TestGoldenGather(t *testing.T) {
 }
 
 // The order in which an audit lists layers changes nothing: they are read in that of the model.
-func TestListedLayersStandInTheOrderOfTheModel(t *testing.T) {
+func TestLayersFollowModelOrder(t *testing.T) {
 	t.Parallel()
 	layout := updates.Layout{Layers: []updates.Layer{{Name: "embedding"}, {Name: "cell.input"}, {Name: "cell.bias"}, {Name: "output.bias"}}}
 	want := []string{"cell", "output.bias", "none"}

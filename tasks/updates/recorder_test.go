@@ -181,9 +181,9 @@ func BenchmarkProject(b *testing.B) {
 	}
 }
 
-// TestHalfPrecisionIsThatOfALibrary compares both directions with a conversion by cases: all values
+// TestHalfPrecisionMatchesFloat16Package compares both directions with a conversion by cases: all values
 // of binary16, their neighbours in float32, the midpoints of two, and float32 from end to end.
-func TestHalfPrecisionIsThatOfALibrary(t *testing.T) {
+func TestHalfPrecisionMatchesFloat16Package(t *testing.T) {
 	t.Parallel()
 	for h := range 1 << 16 {
 		v := single(uint16(h))

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/updates"
 )
 
-func TestAShardGivesWhatWasPutIn(t *testing.T) {
+func TestShardRoundTrip(t *testing.T) {
 	t.Parallel()
 	layout := updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 2}, {Name: "b", Values: 1}}}
 	e := must.Get(updates.NewEncoder(layout))(t)
@@ -84,7 +84,7 @@ func TestLayersAreNamedByTensorOrByUnit(t *testing.T) {
 	}
 }
 
-func TestLayersThatAreNotThereAreListed(t *testing.T) {
+func TestSpansRejectUnknownAndRepeatedLayers(t *testing.T) {
 	t.Parallel()
 	for names, want := range map[string]string{
 		"dense":          `no layer "dense"; expected one of embedding, cell.input, cell.bias, cell2.input`,

@@ -42,7 +42,7 @@ func TestARightProgramPassesEveryCheck(t *testing.T) {
 }
 
 // A program of images is asked about images, and not about texts.
-func TestAProgramOfImagesIsChecked(t *testing.T) {
+func TestCheckOfImageProgram(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []models.ImageShape{{Width: 28, Height: 28, Channels: 1, Classes: 10}, {Width: 1, Height: 1, Channels: 3, Classes: 2}} {
 		program := clientstest.Program("")
@@ -114,7 +114,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 	}
 }
 
-func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
+func TestThePageOfContractHasItsRules(t *testing.T) {
 	t.Parallel()
 	page := must.Get(os.ReadFile("../../docs/contracts/client.md"))(t)
 	for _, want := range []string{"\n## Rules\n\n" + contract.List() + "\n", fmt.Sprintf("`%q` and `%d`", contract.Identity().Contract, contract.Version)} {

@@ -13,7 +13,7 @@ import (
 )
 
 // A client of 8 examples that says it has learned from 9 would weigh more than it may.
-func TestClaimsAreBoundedByWhatAProgramWasGiven(t *testing.T) {
+func TestClaimsAreBoundedByTheRequest(t *testing.T) {
 	t.Parallel()
 	metrics := map[string]float64{}
 	for i := range 101 {
@@ -64,7 +64,7 @@ func TestClaimsAreBoundedByWhatAProgramWasGiven(t *testing.T) {
 	}
 }
 
-func TestTargetsAreThoseOfTheExamples(t *testing.T) {
+func TestTargetsAreCountedFromExamples(t *testing.T) {
 	t.Parallel()
 	sentences := [][]int32{{2, 4, 5, 3}, {2, 6, 3}}
 	for input, want := range map[clientprograms.Input]int{clientprograms.TokensInput: 5, clientprograms.ImagesInput: 2} {

@@ -45,7 +45,7 @@ func borrowed(t *testing.T, p *Pool, fault string) clientprograms.Client {
 }
 
 // A program that sees one device is never lent for another.
-func TestProgramsWithOtherVariablesAreOthers(t *testing.T) {
+func TestProgramsAreNotSharedAcrossVariables(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	lent := func(device string) *program {
@@ -81,7 +81,7 @@ func begun(t *testing.T, c clientprograms.Client) clientprograms.Work {
 	return clientprograms.Work{Model: fileOf(t, "first", params), Examples: sentences, Round: 1, Seed: 3}
 }
 
-func TestAProgramTrainsAndIsMeasured(t *testing.T) {
+func TestProgramTrainsAndIsMeasured(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	c := borrowed(t, p, "")
@@ -110,7 +110,7 @@ func TestAProgramTrainsAndIsMeasured(t *testing.T) {
 }
 
 // The forecast of attacks on updates rests on the network that a measured program describes.
-func TestAPaceHasTheNetworkOfTheProgram(t *testing.T) {
+func TestMeasureReportsNetworkOfProgram(t *testing.T) {
 	t.Parallel()
 	s := clientprograms.Setting{Program: clientstest.Program(""), Words: words}
 	p, err := Measure(t.Context(), s, Options{Directory: t.TempDir()}, sentences, 2, func(int) clientprograms.Pair {
@@ -121,7 +121,7 @@ func TestAPaceHasTheNetworkOfTheProgram(t *testing.T) {
 	}
 }
 
-func TestAProgramMayReadTexts(t *testing.T) {
+func TestTextProgramMatchesTokenProgram(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	tokens, texts := borrowed(t, p, ""), borrowed(t, p, clientstest.Text)
@@ -144,7 +144,7 @@ func TestAProgramMayReadTexts(t *testing.T) {
 
 // Each fault is one sentence that names the program, and the rule if one is broken. Those that
 // another try cannot mend are permanent.
-func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
+func TestContractFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	var none contracts.Rule
 	for fault, c := range map[string]struct {
@@ -191,7 +191,7 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotBeginIsToldFrom(t *testing.T) {
+func TestFailedStartIsReported(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	_, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(clientstest.DiesAtOnce), Words: words})
@@ -204,7 +204,7 @@ func TestAProgramThatCannotBeginIsToldFrom(t *testing.T) {
 	}
 }
 
-func TestAProgramThatIsTooLargeIsGivenUp(t *testing.T) {
+func TestProgramBeyondMemoryFails(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: childprocess.Terms{Memory: 1}})
@@ -217,7 +217,7 @@ func TestAProgramThatIsTooLargeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
+func TestAnswersAboutModelsAreChecked(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	guesses := borrowed(t, p, clientstest.Guesses)
@@ -234,7 +234,7 @@ func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
 
 func talkOf(c clientprograms.Client) *contracts.Conversation { return c.(*program).conversation }
 
-func TestAProgramIsUsedAgain(t *testing.T) {
+func TestProgramIsReused(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	first := borrowed(t, p, "")
@@ -251,7 +251,7 @@ func TestAProgramIsUsedAgain(t *testing.T) {
 	}
 }
 
-func TestAProgramThatDiedOrIsBusyIsNotUsedAgain(t *testing.T) {
+func TestDeadOrBusyProgramIsNotReused(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{Terms: childprocess.Terms{AnswerSeconds: 3600}})
 	dead := borrowed(t, p, "")
@@ -286,7 +286,7 @@ func TestIdleProgramsEnd(t *testing.T) {
 	must.Say(t, err, "it ended with exit status 0")
 }
 
-func TestAPoolEndsItsProgramsAndRemovesItsFiles(t *testing.T) {
+func TestPoolCloseEndsProgramsAndRemovesFiles(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	p := NewPool(Options{Directory: base})
@@ -306,7 +306,7 @@ func TestAPoolEndsItsProgramsAndRemovesItsFiles(t *testing.T) {
 }
 
 // A model is written once, and goes when a newer one has come and nobody uses it.
-func TestAModelStaysAsLongAsItIsUsed(t *testing.T) {
+func TestModelFileIsKeptWhileUsed(t *testing.T) {
 	t.Parallel()
 	f, err := openFiles(t.TempDir())
 	if err != nil {
@@ -364,7 +364,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 }
 
 // The terms of a task limit its program. The environment is shared by tests.
-func TestTermsHoldForAProgram(t *testing.T) {
+func TestTermsLimitProgram(t *testing.T) {
 	t.Setenv("THEIR_TOKEN", "told")
 	p := pooled(t, Options{})
 	ask := clientprograms.Setting{Program: clientprograms.Program{Command: `echo "they say: ${THEIR_TOKEN:-nothing}" >&2; exit 1`}, Words: words}

@@ -62,7 +62,7 @@ func trained(t *testing.T) (model []byte, report reports.Report, rows []checkpoi
 
 // A program's model is trained, measured and audited like a native one, by the same bytes every
 // time.
-func TestAFederationOfAProgramIsTrainedAndAudited(t *testing.T) {
+func TestProgramFederationIsTrainedAndAudited(t *testing.T) {
 	t.Parallel()
 	model, report, rows := trained(t)
 	if len(rows) != 4 || !(rows[3].Loss < rows[0].Loss) || rows[0].Clients != 6 || rows[0].Tokens == 0 {
@@ -105,7 +105,7 @@ audit: {utility: false, neighbours: {repeats: 30}}
 
 // Coalmine clips and noises the updates of a program by its own steps, which are replayed with the updates of
 // the program. A right training is refuted with a probability of 1e-4; the control adds no noise.
-func TestTheStepsOfAProgramsFederationAreReplayed(t *testing.T) {
+func TestStepsOfProgramFederationAreReplayed(t *testing.T) {
 	t.Parallel()
 	for _, control := range []string{"null", "no-noise", "double-sensitivity"} {
 		pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
@@ -132,7 +132,7 @@ audit: {deanonymization: {attacks: [cosine]}}
 `
 
 // Updates of a program's clients are recorded, by the names of its tensors, and audited.
-func TestTheUpdatesOfAProgramsClientsAreNamed(t *testing.T) {
+func TestProgramUpdatesAreRecordedByTensor(t *testing.T) {
 	t.Parallel()
 	report := must.Get(recorded(t, "weights"))(t)
 	r := report.Recorded
@@ -156,7 +156,7 @@ audit: {accuracy_per_user: {}, membership: {}}
 
 // A program trains on the images of clients; its predictions and their updates are audited like
 // those of a native model.
-func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
+func TestProgramFederationTrainsOnImages(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder
 	for i := range 200 {
@@ -205,7 +205,7 @@ func ofImages(t *testing.T, lines []byte, sets ...string) *reports.Report {
 	return report
 }
 
-func TestALayerThatAProgramDoesNotHaveIsRefused(t *testing.T) {
+func TestUnknownProgramLayerIsRejected(t *testing.T) {
 	t.Parallel()
 	_, err := recorded(t, "kernel")
 	must.Say(t, err, "expected one of weights, scale")

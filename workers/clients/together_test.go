@@ -51,7 +51,7 @@ func TestUsersAreTrainedTogether(t *testing.T) {
 }
 
 // Of many users each file has some, and the last the rest.
-func TestTheUsersOfARequestMayFillSeveralFiles(t *testing.T) {
+func TestUsersOfRequestFillSeveralFiles(t *testing.T) {
 	t.Parallel()
 	c := borrowed(t, pooled(t, Options{}), "").(*program)
 	defer c.GiveBack()
@@ -81,7 +81,7 @@ func TestTheUsersOfARequestMayFillSeveralFiles(t *testing.T) {
 	}
 }
 
-func TestFaultsOfSeveralUsersAreToldFrom(t *testing.T) {
+func TestFaultsOfSeveralUsersAreReported(t *testing.T) {
 	t.Parallel()
 	for fault, c := range map[string]struct {
 		want string
@@ -111,7 +111,7 @@ func TestFaultsOfSeveralUsersAreToldFrom(t *testing.T) {
 }
 
 // A sum that is longer than its clipped terms can be is refused in every round.
-func TestASumThatIsNotClippedIsRefused(t *testing.T) {
+func TestUnclippedSumIsRejected(t *testing.T) {
 	t.Parallel()
 	client := borrowed(t, pooled(t, Options{}), clientstest.Unclipped)
 	defer client.GiveBack()
@@ -123,7 +123,7 @@ func TestASumThatIsNotClippedIsRefused(t *testing.T) {
 }
 
 // A program that needs more memory for its users than it may have is refused before it trains.
-func TestUsersThatDoNotFitTheMemoryAreRefused(t *testing.T) {
+func TestUsersBeyondMemoryAreRejected(t *testing.T) {
 	t.Parallel()
 	c := &program{pool: pooled(t, Options{}), description: &clientprograms.Description{Together: &clientprograms.Together{Users: 3, Memory: 1 << 20}}}
 	c.setting.Command = "mine"
@@ -136,7 +136,7 @@ func TestUsersThatDoNotFitTheMemoryAreRefused(t *testing.T) {
 }
 
 // The tree of pairs has each beginning once.
-func TestATreeHasEachBeginningOnce(t *testing.T) {
+func TestTreeHasEachPrefixOnce(t *testing.T) {
 	t.Parallel()
 	tr := &tree{nodes: map[edge]int{}}
 	first := tr.follow(-1, []int32{4, 5})
@@ -146,7 +146,7 @@ func TestATreeHasEachBeginningOnce(t *testing.T) {
 }
 
 // A program that is killed in the middle of a sum is no reason to fail, and another one makes the same sum.
-func TestASumIsTheSameAfterAKill(t *testing.T) {
+func TestSumIsEqualAfterKill(t *testing.T) {
 	t.Parallel()
 	died := filepath.Join(t.TempDir(), "died")
 	p := pooled(t, Options{Write: []string{filepath.Dir(died)}})
@@ -172,7 +172,7 @@ func TestASumIsTheSameAfterAKill(t *testing.T) {
 }
 
 // A divergence names the user, the step and the number; an invalid description is an ordinary error.
-func TestADivergenceOfUsersIsDescribed(t *testing.T) {
+func TestDivergenceNamesUserAndStep(t *testing.T) {
 	t.Parallel()
 	c := borrowed(t, pooled(t, Options{}), clientstest.Diverges)
 	defer c.GiveBack()
@@ -190,7 +190,7 @@ func TestADivergenceOfUsersIsDescribed(t *testing.T) {
 }
 
 // The directory of one program's files is closed to other users.
-func TestTheFilesOfAProgramArePrivate(t *testing.T) {
+func TestProgramFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	c := borrowed(t, pooled(t, Options{}), "").(*program)
 	defer c.GiveBack()

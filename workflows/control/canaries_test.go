@@ -65,7 +65,7 @@ func keep(t *testing.T, archive *storage.Archive, e *localexec.Executor, node pl
 
 // Canary and references are scored as the audit scored them: to the last bit, and all
 // references where there are few.
-func TestACanaryStandsAmongTheReferencesOfItsAudit(t *testing.T) {
+func TestSurroundingsMatchScoresOfAudit(t *testing.T) {
 	t.Parallel()
 	api, run, outcomes := trained(t)
 	for i, o := range outcomes {
@@ -94,7 +94,7 @@ func atMost(s *control.Surroundings, place float64) (n int64) {
 	return n
 }
 
-func TestReferencesThatCannotBeScoredSayWhy(t *testing.T) {
+func TestSurroundingsRejectUnknownCanaryAndRound(t *testing.T) {
 	t.Parallel()
 	api, run, outcomes := trained(t)
 	for _, c := range []struct {

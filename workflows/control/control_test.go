@@ -19,7 +19,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinatorAndOneThatLeavesItAlone(t *testing.T) {
+func TestStuckRunReportsMissingQueueOrCoordinator(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)
 	conn := must.Get(queue.Open(t.Context(), redis.URL()))(t)

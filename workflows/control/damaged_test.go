@@ -14,7 +14,7 @@ import (
 )
 
 // Where no run can be read, the latest is an error that says so and why, and not that there are none.
-func TestTheLatestOfUnreadableRunsIsAnErrorWithTheReason(t *testing.T) {
+func TestLatestReportsUnreadableRuns(t *testing.T) {
 	t.Parallel()
 	store := storagetest.NewMemory()
 	archive := storage.NewArchive(store)

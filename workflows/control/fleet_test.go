@@ -18,7 +18,7 @@ import (
 )
 
 // A queue without any run knows its live workers; the leader knows their tasks.
-func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
+func TestWorkersAreListedWithoutRuns(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)
 	conn := must.Get(queue.Open(t.Context(), redis.URL()))(t)

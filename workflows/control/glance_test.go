@@ -104,7 +104,7 @@ training: {rounds: 250, cohort: 2}
 grid: {axes: {seed: [1, 2, 3, 4]}}
 `
 
-func TestWithoutACoordinatorAStatusShowsWhatStorageHas(t *testing.T) {
+func TestStatusWithoutCoordinatorReadsStorage(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)
 	x.reach(0, 230)
@@ -129,7 +129,7 @@ func TestWithoutACoordinatorAStatusShowsWhatStorageHas(t *testing.T) {
 }
 
 // The newest commit that was seen says how old it is.
-func TestAStatusFromStorageSaysHowOldItIs(t *testing.T) {
+func TestStatusFromStorageReportsAge(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)
 	if s, _ := x.status(); !s.FromStorage || !s.LastProgress.IsZero() || s.AgeSeconds != 0 {
@@ -143,7 +143,7 @@ func TestAStatusFromStorageSaysHowOldItIs(t *testing.T) {
 	}
 }
 
-func TestWhatARecordSaysOfCellsIsNotLookedUp(t *testing.T) {
+func TestStatusFromStorageKeepsRecordedPhases(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)
 	x.reach(0, 230)
@@ -182,7 +182,7 @@ func TestCellsOfACancelledRunAreCancelled(t *testing.T) {
 }
 
 // A list of runs looks at the first cells alone, and says so of the others.
-func TestAListOfManyCellsIsLookedUpInPart(t *testing.T) {
+func TestListLooksUpFirstCellsOnly(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)
 	for first := 10; first < 60; first += 10 {
@@ -200,7 +200,7 @@ func TestAListOfManyCellsIsLookedUpInPart(t *testing.T) {
 }
 
 // However large a run is, a status asks little.
-func TestAStatusWithoutACoordinatorAsksABoundedNumberOfQuestions(t *testing.T) {
+func TestStatusFromStorageBoundsRequests(t *testing.T) {
 	t.Parallel()
 	seeds := make([]string, 100)
 	for i := range seeds {

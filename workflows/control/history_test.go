@@ -22,7 +22,7 @@ func submitted(t *testing.T) (api *control.Local, run string) {
 	return control.New(archive, nil, nil), r.ID
 }
 
-func TestWhatPeopleAttachToARunIsInItsStatusAndItsHistory(t *testing.T) {
+func TestNotesAndTagsAppearInStatusAndHistory(t *testing.T) {
 	t.Parallel()
 	api, run := submitted(t)
 	for _, e := range []runs.Entry{
@@ -53,7 +53,7 @@ func TestWhatPeopleAttachToARunIsInItsStatusAndItsHistory(t *testing.T) {
 	}
 }
 
-func TestThereIsNoHistoryOfNoRun(t *testing.T) {
+func TestHistoryOfUnknownRunFails(t *testing.T) {
 	t.Parallel()
 	api, _ := submitted(t)
 	if _, err := api.History(t.Context(), "nothing"); !errors.Is(err, control.ErrNoRun) {
@@ -61,7 +61,7 @@ func TestThereIsNoHistoryOfNoRun(t *testing.T) {
 	}
 }
 
-func TestNotesAndTagsAreBounded(t *testing.T) {
+func TestInvalidNotesAndTagsAreRejected(t *testing.T) {
 	t.Parallel()
 	api, run := submitted(t)
 	for name, e := range map[string]runs.Entry{
@@ -89,7 +89,7 @@ func TestNotesAndTagsAreBounded(t *testing.T) {
 }
 
 // The last lines of a program stand once: with its attempt, not again with the node that was given up.
-func TestTheErrorOfANodeThatWasGivenUpStandsOnce(t *testing.T) {
+func TestHistoryPrintsErrorOfFailedNodeOnce(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)
@@ -114,7 +114,7 @@ func TestTheErrorOfANodeThatWasGivenUpStandsOnce(t *testing.T) {
 
 // A killed worker leaves no log, nor does a task that never ran: their known
 // facts are shown all the same.
-func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
+func TestLogsReportAttemptsWithoutLogs(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)
@@ -161,7 +161,7 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 }
 
 // A store that is away may trouble every task of a large grid.
-func TestLogsOfARunAreOfABoundedNumberOfNodes(t *testing.T) {
+func TestLogsOfRunAreBounded(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)

@@ -143,7 +143,7 @@ func (s behindStore) Head(ctx context.Context, name string) (storage.Info, error
 }
 
 // A leader whose clock has jumped ahead by a month must not remove the runs of this week.
-func TestTheClockOfTheStoreDecidesWhichRunsAreRetired(t *testing.T) {
+func TestRunRetirementFollowsStoreClock(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ func readersOf(x *control.Lineage) []string {
 	return told
 }
 
-func TestALineageTellsWhatReadsANodeInAllCells(t *testing.T) {
+func TestLineageListsReadersInAllCells(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, twoTrainings)
 	x.reach(0, 120)
@@ -71,7 +71,7 @@ func TestALineageTellsWhatReadsANodeInAllCells(t *testing.T) {
 	}
 }
 
-func TestALineageOfNoNodeSaysSo(t *testing.T) {
+func TestLineageOfUnknownNodeFails(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, twoTrainings)
 	api := control.New(x.archive, nil, nil)
@@ -84,7 +84,7 @@ func TestALineageOfNoNodeSaysSo(t *testing.T) {
 }
 
 // The answer for a large grid is bounded, and so are the requests to the store.
-func TestALineageInAGridOfAThousandCellsIsBounded(t *testing.T) {
+func TestLineageOfLargeGridIsBounded(t *testing.T) {
 	t.Parallel()
 	cohorts := make([]string, 1000)
 	for i := range cohorts {
@@ -103,7 +103,7 @@ func TestALineageInAGridOfAThousandCellsIsBounded(t *testing.T) {
 }
 
 // A client that has asked before gets only possible changes.
-func TestNodesAreListedAgainInPart(t *testing.T) {
+func TestNodeQueryListsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, twoTrainings)
 	x.reach(0, 120)

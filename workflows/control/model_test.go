@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-func TestAVocabularyForWhichThereIsNoRoomIsLeftOut(t *testing.T) {
+func TestOversizedVocabularyIsOmitted(t *testing.T) {
 	t.Parallel()
 	network := must.Get(models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2}))(t)
 	model := &checkpoints.Model{Network: network, Params: make([]float32, network.Parameters())}

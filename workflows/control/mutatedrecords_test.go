@@ -47,7 +47,7 @@ func TestNoMutatedRecordPanics(t *testing.T) {
 }
 
 // A record that once ended serve: an alphabet that is none, beside a format and a prefix.
-func TestARecordWithAnUnknownAlphabetIsRefused(t *testing.T) {
+func TestRecordWithUnknownAlphabetIsRejected(t *testing.T) {
 	t.Parallel()
 	const file = `{name: x, data: {source: a.jsonl, level: byte}, canaries: {format: "my number is ####", alphabet: digits, insertions: [1]},
 		training: {rounds: 1, cohort: 4}, audit: {random_sampling: {references: 100, prefix: 13}}}`

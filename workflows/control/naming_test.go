@@ -22,7 +22,7 @@ import (
 
 // A name means the newest of several runs of one experiment, with any ids, and is refused if
 // the runs are of several.
-func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
+func TestNameSelectsNewestRunOfOneExperiment(t *testing.T) {
 	t.Parallel()
 	store := storagetest.WithFaults(storagetest.NewMemory())
 	archive := storage.NewArchive(store)
@@ -71,7 +71,7 @@ func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 }
 
 // The full id of a run that has lost its record means that run alone.
-func TestTheIdOfARunThatHasLostItsRecordMeansNoOther(t *testing.T) {
+func TestIDOfRunWithoutRecordSelectsNoOther(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	service := runs.NewService(archive, nil)
@@ -91,7 +91,7 @@ func TestTheIdOfARunThatHasLostItsRecordMeansNoOther(t *testing.T) {
 }
 
 // A changed line of a program begins a second run: the answer names the file.
-func TestASecondRunOfANameSaysWhatDiffers(t *testing.T) {
+func TestSecondRunOfNameListsDifferences(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {

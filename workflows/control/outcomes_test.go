@@ -52,7 +52,7 @@ func (x *abandoned) states(api control.API) (states []string, asked int) {
 	return states, asked
 }
 
-func TestResultsAreReadAgainWhenThereAreMore(t *testing.T) {
+func TestResultsAreReadAgainAfterProgress(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)
 	api := control.New(x.archive, nil, nil)
@@ -86,7 +86,7 @@ func TestResultsAreReadAgainWhenThereAreMore(t *testing.T) {
 
 // Many may ask at once, and a caller that changes its results does not change the
 // others'.
-func TestRememberedResultsAreSharedByAll(t *testing.T) {
+func TestCachedResultsAreSharedSafely(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)
 	x.report(0)

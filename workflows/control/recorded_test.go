@@ -21,7 +21,7 @@ training: {rounds: 4, cohort: 5}
 grid: {axes: {seed: [1, 2, 3]}}
 `
 
-func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
+func TestListReadsEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	specs := &storagetest.Fault{Op: storagetest.Get, Name: "runs/*/spec"}
 	logs := &storagetest.Fault{Op: storagetest.Children, Name: "runs/*/log"}

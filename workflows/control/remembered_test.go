@@ -9,7 +9,7 @@ import (
 
 // The cache has a bound: the least recently used entry is evicted, and an entry larger
 // than the bound is not kept.
-func TestResultsOfFewCellsAreRemembered(t *testing.T) {
+func TestResultsCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	var x outcomes
 	ask := func(run string, cells int) *outcome {
@@ -36,7 +36,7 @@ func TestResultsOfFewCellsAreRemembered(t *testing.T) {
 }
 
 // The id of a removed run may be taken again: that is another run.
-func TestResultsOfARemovedRunAreNotThoseOfTheNext(t *testing.T) {
+func TestResultsCacheDistinguishesReusedIDs(t *testing.T) {
 	t.Parallel()
 	var x outcomes
 	old := x.find(&runs.Run{ID: "a"})

@@ -39,7 +39,7 @@ func (w *world) run(id string) *run {
 
 // Invariant 9: after N rounds at most N/100 objects and a constant, at the end
 // and on the way, and with as many tasks in memory at step 1,000 as at step 1.
-func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
+func TestLongTrainingKeepsFewObjects(t *testing.T) {
 	t.Parallel()
 	const rounds, width = 1000, 4
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "long", Width: width, Steps: rounds, Keep: []int{250, 500}, Every: 50, KeepLast: 3, Big: true})
@@ -80,7 +80,7 @@ func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 }
 
 // Checkpoints that a node gathers stay until it has, though nobody claims them, and then go.
-func TestGatheredCheckpointsGoOnceTheyAreRead(t *testing.T) {
+func TestGatheredCheckpointsAreDeletedAfterReading(t *testing.T) {
 	t.Parallel()
 	const rounds, each = 450, 100
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: rounds, Keep: []int{120}, Every: 30, KeepLast: 2, Gather: each, Big: true})
@@ -108,7 +108,7 @@ func TestGatheredCheckpointsGoOnceTheyAreRead(t *testing.T) {
 }
 
 // Invariant 6: gathered updates are made again from the kept checkpoints, and leave nothing.
-func TestWhatWasGatheredIsMadeAgainWhenItIsLost(t *testing.T) {
+func TestLostGatheredUpdatesAreRecomputed(t *testing.T) {
 	t.Parallel()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 240, Keep: []int{90}, Gather: 50, Big: true})
 	audit := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 240, Keep: []int{90, 230}, Gather: 50, Big: true})
@@ -135,7 +135,7 @@ func TestWhatWasGatheredIsMadeAgainWhenItIsLost(t *testing.T) {
 
 // A leader that dies between reading and deleting leaves checkpoints that its successor
 // finds.
-func TestASuccessorDeletesWhatWasReadBefore(t *testing.T) {
+func TestSuccessorDeletesReadCheckpoints(t *testing.T) {
 	t.Parallel()
 	for what, reached := range map[string]func(*retired) bool{
 		"while it looks":   func(l *retired) bool { return l.seeking > 0 },
@@ -184,7 +184,7 @@ func TestOldCheckpointsAreReplayedFromTheNearest(t *testing.T) {
 	w.checkLeftovers(0, "first", "audits")
 }
 
-func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
+func TestReplayResumesAfterRestart(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int{37, 100, 163, 199} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 	}
 }
 
-func TestASecondRunFindsEverythingCached(t *testing.T) {
+func TestSecondRunIsFullyCached(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 1, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 20, Keep: []int{5, 10}, Big: true})
 	first := w.submit("a", 0)
@@ -231,7 +231,7 @@ func TestASecondRunFindsEverythingCached(t *testing.T) {
 }
 
 // Invariant 5: equal nodes of different runs are one node.
-func TestRunsShareWhatTheyHaveInCommon(t *testing.T) {
+func TestRunsShareEqualNodes(t *testing.T) {
 	t.Parallel()
 	o := plantest.ChainOptions{Salt: "x", Width: 3, Steps: 30, Keep: []int{10}, Big: true}
 	a, b := plantest.Federated(t, o), plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 30, Keep: []int{20}, Big: true})
@@ -249,7 +249,7 @@ func TestRunsShareWhatTheyHaveInCommon(t *testing.T) {
 	}
 }
 
-func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
+func TestPausedRunStopsAndResumes(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 2, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 60, Big: true})
 	id := w.submit("a", 0)
@@ -269,7 +269,7 @@ func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
 	w.completes(id, "a")
 }
 
-func TestCancellingLeavesWhatAnotherRunWants(t *testing.T) {
+func TestCancelKeepsNodesOfOtherRuns(t *testing.T) {
 	t.Parallel()
 	a := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 50, Keep: []int{20}, Big: true})
 	b := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30, Keep: []int{10}, Big: true})
@@ -286,7 +286,7 @@ func TestCancellingLeavesWhatAnotherRunWants(t *testing.T) {
 	}
 }
 
-func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
+func TestHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 	t.Parallel()
 	plans := make(map[string]*plan.Plan)
 	for _, name := range []string{"a", "b", "c"} {
@@ -393,7 +393,7 @@ func command(t *testing.T, class tasks.Class, terms string, salts ...string) *pl
 // The limits of a command are no part of its key: a file with more of it counts from then on,
 // also while the run of the older one is at work, and in whichever order a new leader finds the
 // two.
-func TestTheTermsOfACommandAreTheNewestRuns(t *testing.T) {
+func TestCommandTermsComeFromNewestRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{
 		"older, named last": command(t, tasks.GPU, `{"seconds":60}`, "x"), "newer": command(t, tasks.Commands, `{"seconds":90000}`, "x"),
@@ -426,7 +426,7 @@ func TestTheTermsOfACommandAreTheNewestRuns(t *testing.T) {
 }
 
 // Trainings by commands are of any length: a long one beside short ones is at work once.
-func TestNoCommandRunsTwiceForBeingSlow(t *testing.T) {
+func TestSlowCommandGetsNoSecondAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": command(t, tasks.Commands, `{}`, "a", "b", "c", "d", "long")})
 	w.classes = append(w.classes, string(tasks.Commands))
@@ -455,7 +455,7 @@ func TestNoCommandRunsTwiceForBeingSlow(t *testing.T) {
 	}
 }
 
-func TestAStragglerGetsASecondAttempt(t *testing.T) {
+func TestStragglerGetsSecondAttempt(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 13, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
 	var stuck *execution
@@ -480,7 +480,7 @@ func TestAStragglerGetsASecondAttempt(t *testing.T) {
 	w.checkTruth("a")
 }
 
-func TestStorageMayFailTheCoordinatorAtAnyTime(t *testing.T) {
+func TestCoordinatorSurvivesStorageFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		p := plantest.Random(t, rand.New(rand.NewPCG(seed, 4)))
@@ -494,7 +494,7 @@ func TestStorageMayFailTheCoordinatorAtAnyTime(t *testing.T) {
 	}
 }
 
-func TestADeposedLeaderDeletesNothing(t *testing.T) {
+func TestDeposedLeaderDeletesNothing(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 14, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40, Big: true})
 	w.submit("a", 0)
@@ -519,7 +519,7 @@ func TestADeposedLeaderDeletesNothing(t *testing.T) {
 	}
 }
 
-func TestARunWithoutAPlanIsRejected(t *testing.T) {
+func TestRunWithInconsistentPlanIsRejected(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	n := b.Node(plantest.Standing, plantest.Params{Salt: "n"})
@@ -532,7 +532,7 @@ func TestARunWithoutAPlanIsRejected(t *testing.T) {
 	}
 }
 
-func TestARunWhosePlanningPanicsIsRejected(t *testing.T) {
+func TestRunWithPanickingPlannerIsRejected(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 15, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
 	compile := w.term.Compile
@@ -556,7 +556,7 @@ func TestARunWhosePlanningPanicsIsRejected(t *testing.T) {
 	}
 }
 
-func TestARunThatIsRemovedIsLetGo(t *testing.T) {
+func TestRemovedRunIsReleased(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 16, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40})
 	id := w.submit("a", 0)
@@ -570,7 +570,7 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 
 // Nothing is deleted while the needs of some run are unknown. Once that run is gone
 // the deletions go on, and a run that has waited for them ends.
-func TestDeletionsGoOnWhenTheRunIsGoneWhoseClaimsWereUnknown(t *testing.T) {
+func TestDeletionsResumeAfterRemovalOfUnplannedRun(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 17, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	compile := w.term.Compile

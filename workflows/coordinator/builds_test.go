@@ -30,7 +30,7 @@ func unread(attempts.Attempt) *attempts.Outcome {
 }
 
 // Workers that cannot read attempts fail nothing. A run that waits for others says who cannot help, and why.
-func TestWorkersOfAnotherBuildHandTasksBack(t *testing.T) {
+func TestWorkersOfAnotherBuildReturnTasks(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]simWorker{
 		"before formats had versions": {reads: refusal, reports: withoutFormat},
@@ -59,7 +59,7 @@ func TestWorkersOfAnotherBuildHandTasksBack(t *testing.T) {
 }
 
 // A worker that knows other versions of kinds helps with those that it knows; status names the others.
-func TestAWorkerOfOtherKindsHelpsAsFarAsItCan(t *testing.T) {
+func TestWorkerHelpsWithKindsItSupports(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 32, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})
 	old := w.workers[0]
@@ -92,7 +92,7 @@ func TestAWorkerOfOtherKindsHelpsAsFarAsItCan(t *testing.T) {
 
 // Reports that cannot be read cost neither an attempt nor count as a death: finished work is found
 // in storage, and the rest is tried again.
-func TestReportsThatCannotBeReadFailNothing(t *testing.T) {
+func TestUnreadableReportsFailNoTask(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(attempts.Outcome) []byte{
 		"garbage":           func(attempts.Outcome) []byte { return []byte{0xff, 0} },

@@ -143,7 +143,7 @@ func (w *world) leftoversOf(c *plan.Chain) []string {
 	return left
 }
 
-func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
+func TestBytesMatchUnderRandomFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*worlds) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

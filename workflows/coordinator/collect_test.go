@@ -55,7 +55,7 @@ func (w *world) remove(id string) {
 // way all the time while runs are submitted, worked on and removed, with a
 // coordinator that restarts. The bytes are the same, and in the end nothing is
 // left of the removed runs.
-func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
+func TestConcurrentCollectionKeepsLiveRuns(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*worlds / 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 
 // A live run's nodes stay even where collection considers everything old, so it
 // never has to do anything twice for that.
-func TestCollectionCostsALiveRunNothing(t *testing.T) {
+func TestCollectionKeepsNodesOfLiveRun(t *testing.T) {
 	t.Parallel()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "live", Width: 3, Steps: 120, Keep: []int{40}, Every: 10, KeepLast: 2, Big: true})
 	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"live": p})
@@ -132,7 +132,7 @@ func TestCollectionCostsALiveRunNothing(t *testing.T) {
 
 // The collection of a finished run does not keep a longer one from continuing
 // at its end.
-func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
+func TestCollectedTrainingIsExtended(t *testing.T) {
 	t.Parallel()
 	o := plantest.ChainOptions{Salt: "x", Width: 2, Steps: 130, Keep: []int{60}, Big: true}
 	short := plantest.Federated(t, o)
@@ -154,7 +154,7 @@ func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
 
 // A pinned run keeps every checkpoint of its rolling window; without the pin the
 // window rolls on, and collection takes the checkpoints behind it.
-func TestAPinKeepsCheckpointsFromRetentionAndTheRunFromRemoval(t *testing.T) {
+func TestPinKeepsCheckpointsAndBlocksRemoval(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 7, plantest.ChainOptions{Salt: "pin", Width: 1, Steps: 60, Every: 10, KeepLast: 1, Big: true})
 	id := w.submit("a", 0)

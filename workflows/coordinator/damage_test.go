@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
+func TestDamagedBlobsAndTornCommitsAreRecomputed(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 10, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
 	damaged := make(map[storage.Key]bool)
@@ -52,7 +52,7 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 
 // The parts of a step read the model of the step before, but only its join reads the rows of metrics. So
 // the parts' success is no sign that the join can read its input.
-func TestADamagedBlobThatOnlyTheJoinReadsIsMadeAgain(t *testing.T) {
+func TestDamagedBlobReadOnlyByJoinIsRecomputed(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 11, plantest.ChainOptions{Salt: "rows", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
 	var joins int

@@ -46,7 +46,7 @@ func TestExplainFindsTheCheckpointsOfAShorterRun(t *testing.T) {
 	}
 }
 
-func TestAWorldRepeatsExactly(t *testing.T) {
+func TestWorldIsDeterministic(t *testing.T) {
 	t.Parallel()
 	trace := func() []string {
 		p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 30, Keep: []int{10}, Big: true})

@@ -22,7 +22,7 @@ import (
 
 // Invariant 8: a failure takes its cells with it and leaves the others alone;
 // retry runs only the failed tasks.
-func TestAFailureStaysInItsCells(t *testing.T) {
+func TestFailureStaysInItsCells(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	data := b.Node(plantest.Standing, plantest.Params{Salt: "data"})
@@ -72,7 +72,7 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 }
 
 // The history names the failed attempt, even if a second one has begun since.
-func TestAStragglersFailureIsNotTakenForItsSecondAttempts(t *testing.T) {
+func TestFailureOfStragglerNamesItsAttempt(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 13, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
 	stuck := make(map[int]*execution) // by the attempt's number
@@ -185,7 +185,7 @@ func TestSecondAttemptsDoNotEndAStraggler(t *testing.T) {
 
 // An operator may see a failure, and have its node tried again, before the
 // coordinator has written that the run has failed.
-func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
+func TestRetryDuringEndOfRunCounts(t *testing.T) {
 	t.Parallel()
 	w, refused := oneTask(t, 6, "refused")
 	refuse, id := true, ""
@@ -212,7 +212,7 @@ func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
 	w.checkTruth("a")
 }
 
-func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
+func TestTransientErrorsAreRetriedToLimit(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []int{4, 5} {
 		w, flaky := oneTask(t, 6, "flaky")
@@ -240,7 +240,7 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 
 // A program that ends by itself with the same message twice in a row would do so again; an end by a signal,
 // or another message, says nothing about the next attempt.
-func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
+func TestRepeatedExitMessageFailsTask(t *testing.T) {
 	t.Parallel()
 	exit := func(message string) attempts.Outcome {
 		return attempts.Outcome{Result: attempts.Failed, Error: message, Exit: message}
@@ -279,7 +279,7 @@ func TestAProgramThatEndsAlikeTwiceInARowIsGivenUp(t *testing.T) {
 
 // A training that leaves with a new checkpoint has not failed, any number of times; one without
 // progress fails after five times in a row.
-func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
+func TestAttemptsWithProgressCountAsNoTries(t *testing.T) {
 	t.Parallel()
 	w, leaving := oneTask(t, 8, "leaving")
 	kept := []bool{false, false, false, false, true, false, true, true, false, false, false, false}
@@ -299,7 +299,7 @@ func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
 
 // Even with progress, a task that never ends is given up. Attempts that a worker without its store hands back are
 // no part of that.
-func TestAnEndlessTaskEnds(t *testing.T) {
+func TestEndlessTaskIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w, endless := oneTask(t, 9, "endless")
 	n, away := 0, 50
@@ -320,7 +320,7 @@ func TestAnEndlessTaskEnds(t *testing.T) {
 	}
 }
 
-func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
+func TestTaskThatKillsWorkersFails(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	poison, fine := b.Node(plantest.Standing, plantest.Params{Salt: "poison"}), b.Node(plantest.Standing, plantest.Params{Salt: "fine"})
@@ -351,7 +351,7 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 }
 
 // Machines that are taken away cost a task nothing, as long as it does not end each of its workers.
-func TestWorkersThatDieFarFromTheirMemoryLimitCountLittle(t *testing.T) {
+func TestDeathsFarFromMemoryLimitCountLess(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -390,7 +390,7 @@ func TestWorkersThatDieFarFromTheirMemoryLimitCountLittle(t *testing.T) {
 	}
 }
 
-func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
+func TestLogLinesNameRunAndAttempt(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	deadly, flaky := b.Node(plantest.Standing, plantest.Params{Salt: "deadly"}), b.Node(plantest.Standing, plantest.Params{Salt: "flaky"})
@@ -423,7 +423,7 @@ func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
 }
 
 // The first of two parts that fail takes the wants of the other with it.
-func TestAFailureThatNobodyWantsIsNoError(t *testing.T) {
+func TestUnwantedFailureIsNotLoggedAsError(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	data := b.Node(plantest.Standing, plantest.Params{Salt: "data"})
@@ -453,7 +453,7 @@ func TestAFailureThatNobodyWantsIsNoError(t *testing.T) {
 	}
 }
 
-func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
+func TestLostTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	n := b.Node(plantest.Standing, plantest.Params{Salt: "n"})
@@ -474,7 +474,7 @@ func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
 	}
 }
 
-func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
+func TestVanishingInputFailsWithEvidence(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	input := b.Node(plantest.Standing, plantest.Params{Salt: "input", Big: true})
@@ -510,7 +510,7 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 }
 
 // An attempt that the queue did not take is sent again under its own number.
-func TestAnAttemptThatTheQueueRefusesKeepsItsNumber(t *testing.T) {
+func TestUnsentAttemptKeepsItsNumber(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	node := b.Node(plantest.Standing, plantest.Params{Salt: "sent"})
@@ -529,7 +529,7 @@ func TestAnAttemptThatTheQueueRefusesKeepsItsNumber(t *testing.T) {
 }
 
 // While storage is being asked for an attempt's outcome, it is not asked again.
-func TestAnOutcomeIsLookedForOnceAtATime(t *testing.T) {
+func TestOutcomeIsLookedUpOnceAtATime(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
 	node := b.Node(plantest.Standing, plantest.Params{Salt: "looked for"})

@@ -26,7 +26,7 @@ import (
 // Invariant 9: the requests of a round to store and queue, and the
 // coordinator's memory, do not depend on the number of rounds before. Counted,
 // not timed.
-func TestTheWorkOfARoundDoesNotDependOnItsNumber(t *testing.T) {
+func TestWorkPerRoundIsConstant(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, plantest.Federated(t, plantest.ChainOptions{Width: 3, Steps: 1000, Every: 100, KeepLast: 2, Big: true}))
 	const warm = 300 // the rolling window is full by then

@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-func TestWhatWasSubmittedIsHeldUntilItsPlanIsMadeAndReadForEachPlanAfter(t *testing.T) {
+func TestSpecIsReadAgainForEachPlan(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 5, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	w.faults = 100
@@ -41,7 +41,7 @@ func TestWhatWasSubmittedIsHeldUntilItsPlanIsMadeAndReadForEachPlanAfter(t *test
 	}
 }
 
-func TestARunWhoseSpecIsDamagedOnceItIsResumedIsRejected(t *testing.T) {
+func TestResumedRunWithDamagedSpecIsRejected(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 6, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	id := w.submit("a", 0)

@@ -216,7 +216,7 @@ func await(t testing.TB, c *Coordinator, id string) *status.Run {
 	}
 }
 
-func TestACoordinatorLeadsARunOnADirectoryToItsEnd(t *testing.T) {
+func TestCoordinatorCompletesRunOnDirectory(t *testing.T) {
 	t.Parallel()
 	store := must.Get(dir.Open(filepath.Join(t.TempDir(), "store")))(t)
 	archive := storage.NewArchive(store)
@@ -245,7 +245,7 @@ func TestACoordinatorLeadsARunOnADirectoryToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAStandbyLeadsWithinFourSecondsOfTheLeadersDeath(t *testing.T) {
+func TestStandbyTakesOverWithinFourSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())
@@ -331,7 +331,7 @@ func (m mortal) Lease(ctx context.Context, name, holder string, ttl time.Duratio
 	return m.liveQueue.Lease(ctx, name, holder, ttl)
 }
 
-func TestAnOwnerThatIsDeposedSaysSo(t *testing.T) {
+func TestDeposedLeaderReturnsError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())
@@ -355,7 +355,7 @@ func TestAnOwnerThatIsDeposedSaysSo(t *testing.T) {
 	})
 }
 
-func TestAConfigurationThatLacksSomethingIsRefused(t *testing.T) {
+func TestNewRejectsEmptyConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{}); err == nil {
 		t.Error("New accepted an empty configuration")

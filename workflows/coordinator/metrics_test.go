@@ -71,7 +71,7 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 
 // Where a task stands shows in the state that it is counted under: one step of
 // two parts, whose join waits for them.
-func TestTheStockTellsWhereTasksStand(t *testing.T) {
+func TestStockCountsTasksByState(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 12, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
 	id := w.submit("a", 0)
@@ -98,7 +98,7 @@ func TestTheStockTellsWhereTasksStand(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLeaderTellsOfTheStock(t *testing.T) {
+func TestOnlyLeaderReportsStock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())

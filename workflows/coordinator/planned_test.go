@@ -33,7 +33,7 @@ func (w *world) planNumbers(id string) []int {
 	return numbers
 }
 
-func TestAPlanIsRecordedBeforeItIsWorkedOn(t *testing.T) {
+func TestPlanIsRecordedBeforeWorkBegins(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)
@@ -51,7 +51,7 @@ func TestAPlanIsRecordedBeforeItIsWorkedOn(t *testing.T) {
 }
 
 // A finished run is not planned again: its claims are those that were recorded.
-func TestWhatAFinishedRunKeepsIsReadFromItsRecord(t *testing.T) {
+func TestClaimsOfFinishedRunComeFromRecord(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5, Keep: []int{2, 5}})
 	id := w.submit("a", 0)
@@ -67,7 +67,7 @@ func TestWhatAFinishedRunKeepsIsReadFromItsRecord(t *testing.T) {
 }
 
 // The plan of a run that finished before plans were recorded is recorded by the next leader.
-func TestThePlanOfARunThatFinishedWithoutARecordIsRecordedLater(t *testing.T) {
+func TestPlanOfFinishedRunIsRecordedLater(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)

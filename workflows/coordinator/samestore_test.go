@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/plan/plantest"
 )
 
-func TestNobodyStandsByForALeaderWithAnotherStore(t *testing.T) {
+func TestStandbyRejectsLeaderWithAnotherStore(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]bool{"its own store": false, "another store": true} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func (q *sentQueue) Enqueue(ctx context.Context, messages ...queue.Message) erro
 	return q.liveQueue.Enqueue(ctx, messages...)
 }
 
-func TestAttemptsTellTheStoreOfAClustersLeader(t *testing.T) {
+func TestAttemptsNameStoreOfLeader(t *testing.T) {
 	t.Parallel()
 	for _, holder := range []string{"", "somebody"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func alone(t testing.TB, name string, width int) *plan.Plan {
 
 // A run that was paused for long has no claim to the time that others have had
 // meanwhile: when it goes on, long tasks are not held up until it has caught up.
-func TestAPauseIsNoClaimToTime(t *testing.T) {
+func TestPausedTimeIsNotCaughtUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())

@@ -47,7 +47,7 @@ func leadsToTheEnd(t *testing.T, memory *storagetest.Memory, latency time.Durati
 }
 
 // A new leader reads all runs before it begins to work on one.
-func TestALeaderReadsManyRunsFromASlowStore(t *testing.T) {
+func TestLeaderReadsManyRunsFromSlowStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.NewMemory()
@@ -62,7 +62,7 @@ func TestALeaderReadsManyRunsFromASlowStore(t *testing.T) {
 }
 
 // The outcome of a run is looked up before the run ends.
-func TestALargeGridEndsInASlowStore(t *testing.T) {
+func TestLargeGridEndsInSlowStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.NewMemory()

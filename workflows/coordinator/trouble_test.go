@@ -18,7 +18,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
+func TestStoreOutagesFailNoNode(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 7, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)
@@ -45,7 +45,7 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 
 // Only workers meet a full disk while the coordinator has nothing to write. The
 // run says so once, however often its tasks are tried meanwhile.
-func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
+func TestFullStoreOfWorkersIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 7, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	id := w.submit("a", 0)
@@ -104,7 +104,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 
 // A nudge is lost with the queue that it was sent through. A finished run is not
 // looked at for a minute without one.
-func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
+func TestRunResumedDuringQueueOutageContinues(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	id := w.submit("a", 0)
@@ -125,7 +125,7 @@ func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
 
 // Redis that cannot save can be read: workers and attempts are asked for with success, while
 // nothing can be sent and no worker can say that it lives.
-func TestAQueueThatTakesNoWritesIsSaidSoAndKillsNobody(t *testing.T) {
+func TestReadOnlyQueueIsReportedAndKeepsWorkers(t *testing.T) {
 	t.Parallel()
 	w := oneChain(t, 3, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	id := w.submit("a", 0)

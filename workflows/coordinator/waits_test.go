@@ -38,7 +38,7 @@ func (w *world) awaitWait(id string, reason status.WaitReason) (status.Wait, *st
 	return s.Waits[i], s
 }
 
-func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
+func TestHealthSeparatesStuckFromSlow(t *testing.T) {
 	t.Parallel()
 	transient := func(kind string) func(attempts.Attempt) *attempts.Outcome {
 		return func(a attempts.Attempt) *attempts.Outcome {
@@ -91,7 +91,7 @@ func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
 
 // A run that gets no slot says whose tasks have them, and one of a class whose
 // number is limited says so; for a few seconds that is nothing worth saying.
-func TestARunBehindOthersSaysWhose(t *testing.T) {
+func TestWaitForSlotNamesItsCause(t *testing.T) {
 	t.Parallel()
 	for _, limited := range []bool{false, true} {
 		t.Run(fmt.Sprintf("limited=%v", limited), func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestAttemptsCarryTheTimeout(t *testing.T) {
 }
 
 // A reason for which all runs wait is reported for each, with the time of its beginning.
-func TestServersThatAreAwayHoldARunUp(t *testing.T) {
+func TestAwayServersAreReportedAsWaits(t *testing.T) {
 	t.Parallel()
 	full := fmt.Errorf("put: %w", storage.ErrFull)
 	for _, c := range []struct {

@@ -181,7 +181,7 @@ func scheduleChoice() choice {
 	return c
 }
 
-func TestThePageOfChoicesFollowsTheEntries(t *testing.T) {
+func TestThePageOfChoicesMatchesEntries(t *testing.T) {
 	t.Parallel()
 	page := choicesIntro
 	for _, c := range []choice{

@@ -45,7 +45,7 @@ func TestEpochsBecomeRounds(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
+func TestDataMismatchesAreReportedInPlace(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sets  []string
@@ -130,7 +130,7 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 	}
 }
 
-func TestASpecFromARecordResolvesWithoutItsFile(t *testing.T) {
+func TestRecordedSpecResolvesWithoutFile(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(ReadSpec(parse(t, minimal).Canonical()))(t)
 	facts := plenty
@@ -141,7 +141,7 @@ func TestASpecFromARecordResolvesWithoutItsFile(t *testing.T) {
 	}
 }
 
-func TestCanariesThatReplaceManyExamplesGiveAWarning(t *testing.T) {
+func TestCanariesThatReplaceManyExamplesWarn(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]int{"canaries={insertions: 39, per_configuration: 100}": 0, "canaries={insertions: 40, per_configuration: 100}": 1} {
 		spec, facts := parse(t, minimal, sets), plenty
@@ -154,7 +154,7 @@ func TestCanariesThatReplaceManyExamplesGiveAWarning(t *testing.T) {
 }
 
 // Of the formats that the data have sequences of, those are named of which a canary may be one.
-func TestFormatsOfWhichTheDataHaveSomeGiveAWarning(t *testing.T) {
+func TestFormatsPresentInDataWarn(t *testing.T) {
 	t.Parallel()
 	spec, facts := parse(t, minimal, "data.level=byte", `canaries={insertions: 1, per_configuration: 5, held_back: 5, formats: [{format: "pin ##", alphabet: digits}, {format: "no #####", alphabet: digits}]}`), plenty
 	facts.Phrases = []int{30, 5}
@@ -165,7 +165,7 @@ func TestFormatsOfWhichTheDataHaveSomeGiveAWarning(t *testing.T) {
 	}
 }
 
-func TestSimilarNamesOfUsersGiveAWarning(t *testing.T) {
+func TestSimilarUserNamesWarn(t *testing.T) {
 	t.Parallel()
 	spec, facts := parse(t, minimal), plenty
 	facts.Similar = datasets.SimilarUsers{Names: 1, Name: "cafe\u0301", Other: "caf\u00e9"}
@@ -178,7 +178,7 @@ func TestSimilarNamesOfUsersGiveAWarning(t *testing.T) {
 
 // The experiment drops fields that insertions and formats replace, so that its record is
 // one that a file gives.
-func TestFormatsAndInsertionsStandInPlaceOfOtherFields(t *testing.T) {
+func TestFormatsAndInsertionsReplaceOtherFields(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal, "canaries={user_probability: 1/9, example_probability: 1, words: 4}",
 		"grid={axes: {canaries: [{insertions: [1, 4], formats: [{format: 'a # c'}, {words: 3}]}]}}")
@@ -193,7 +193,7 @@ func TestFormatsAndInsertionsStandInPlaceOfOtherFields(t *testing.T) {
 	}
 }
 
-func TestDoubtfulCanariesGiveWarnings(t *testing.T) {
+func TestDoubtfulCanariesWarn(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]int{
 		"{user_probability: [1/5000, 3/50000, 1/50000], example_probability: [1%, 10%, 100%]}": 0, // the paper's
@@ -226,7 +226,7 @@ func TestCarriersAreTheUsersWithACanary(t *testing.T) {
 	}
 }
 
-func TestABatchThatManyClientsCannotFillGivesAWarning(t *testing.T) {
+func TestUnfillableBatchWarns(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]bool{
 		"training={algorithm: fedavg, cohort: 5, rounds: 3, client: {batch: 4}}":    true,

@@ -9,7 +9,7 @@ import (
 )
 
 // An experiment as YAML is a file that means the same.
-func TestAResolvedExperimentIsAFileOfItsOwn(t *testing.T) {
+func TestResolvedExperimentYAMLRoundTrip(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(Parse("grid.yaml", []byte(`
 name: grid

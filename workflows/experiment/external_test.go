@@ -18,7 +18,7 @@ training:
 audit: {random_sampling: {}}
 `
 
-func TestACommandIsAnExternalTraining(t *testing.T) {
+func TestCommandIsExternalTraining(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(Parse("x.yaml", []byte(externalFile), Options{}))(t)
 	c := &spec.Cells[0]
@@ -39,7 +39,7 @@ func TestACommandIsAnExternalTraining(t *testing.T) {
 	}
 }
 
-func TestAGridHasAxesOverFieldsOfTheJob(t *testing.T) {
+func TestGridHasAxesOverJobFields(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(Parse("x.yaml", []byte(externalFile+"grid: {axes: {training.job.dropout: [0, 0.5], training.job.deep.c: [1, null]}}\n"), Options{Sets: []string{"training.job.rate=3"}}))(t)
 	last := &spec.Cells[3]
@@ -51,7 +51,7 @@ func TestAGridHasAxesOverFieldsOfTheJob(t *testing.T) {
 	}
 }
 
-func TestNativeAndExternalCellsStandInOneGrid(t *testing.T) {
+func TestNativeAndExternalCellsShareGrid(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(Parse("x.yaml", []byte(`name: x
 data: {source: a, test: {fraction: 10%}}
@@ -93,7 +93,7 @@ func TestMistakesAboutExternalModels(t *testing.T) {
 	}
 }
 
-func TestWhatAnExternalTrainingHasNotIsRefusedBesideIt(t *testing.T) {
+func TestExternalTrainingRejectsNativeFields(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]string{
 		"cohort: 5":                  "training.cohort: has no effect with training.algorithm: external; remove it",
@@ -105,7 +105,7 @@ func TestWhatAnExternalTrainingHasNotIsRefusedBesideIt(t *testing.T) {
 	}
 }
 
-func TestARoleGetsTheFilesThatNoOtherRoleHasToItself(t *testing.T) {
+func TestCodeRolesSelectFiles(t *testing.T) {
 	t.Parallel()
 	roles := &CodeRoles{Training: []string{"train.py", "lib"}, Client: []string{"client*.py"}, Scorer: []string{"score.py", "lib/both.py"}}
 	for file, want := range map[string][]CodeRole{
@@ -131,7 +131,7 @@ func TestARoleGetsTheFilesThatNoOtherRoleHasToItself(t *testing.T) {
 	}
 }
 
-func TestRolesOfCodeAreNamedBelowItsDirectory(t *testing.T) {
+func TestCodeRolesRejectOutsidePaths(t *testing.T) {
 	t.Parallel()
 	const file = "name: x\ndata: {source: x.jsonl}\nmodel: {kind: external}\ntraining: {command: sh train.sh, rounds: 2, code: mine}\n"
 	for set, want := range map[string]string{
@@ -150,7 +150,7 @@ func TestRolesOfCodeAreNamedBelowItsDirectory(t *testing.T) {
 }
 
 // Short words have many neighbours: a suggestion that is a guess misleads.
-func TestSuggestionsMeanWhatWasTyped(t *testing.T) {
+func TestSuggestionsForUnknownFields(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
 		"training.chort":      "training.cohort",
@@ -186,7 +186,7 @@ func TestNoExperimentIsNamedLatest(t *testing.T) {
 	}
 }
 
-func TestDifferencesOfExperimentsAreNamedOnceAndTheirGridsCounted(t *testing.T) {
+func TestSpecDifferencesAreListedOnce(t *testing.T) {
 	t.Parallel()
 	spec := func(sets ...string) *Spec {
 		return must.Get(Parse("x.yaml", []byte(minimal+"grid: {axes: {seed: [1, 2]}}\n"), Options{Sets: sets}))(t)

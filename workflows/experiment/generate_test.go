@@ -500,7 +500,7 @@ var citation = strings.NewReplacer("Thakkar et al. 2020", "Thakkar", "Carlini et
 	"Orekondy et al. 2018", "Orekondy", " et al. ", " ", ", sections ", " §", ", section ", " §", ", table ", " table ", ", figure ", " figure ",
 	", appendix ", " appendix ", ", algorithm ", " algorithm ", ", equation ", " equation ")
 
-func TestTheSchemaFollowsTheTypes(t *testing.T) {
+func TestSchemaMatchesTypes(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -510,7 +510,7 @@ func TestTheSchemaFollowsTheTypes(t *testing.T) {
 	taskstest.File(t, schemaFile, b.Bytes())
 }
 
-func TestTheReferencePageFollowsTheTypes(t *testing.T) {
+func TestReferencePageMatchesTypes(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- fields: generated from workflows/experiment -->\n", "<!-- end of fields -->\n"
 	page := must.Get(os.ReadFile(referenceFile))(t)

@@ -35,7 +35,7 @@ func labels(t *testing.T, file string) (spec *Spec, labels []string) {
 	return spec, labels
 }
 
-func TestALabelNamesACellInPlaceOfItsSettings(t *testing.T) {
+func TestLabelReplacesSettings(t *testing.T) {
 	t.Parallel()
 	spec, got := labels(t, labelledGrid)
 	want := []string{
@@ -55,7 +55,7 @@ func TestALabelNamesACellInPlaceOfItsSettings(t *testing.T) {
 }
 
 // JSON leaves these zeros out. A field is absent only where its block is.
-func TestALabelNamesAZeroAndItsRecordIsSound(t *testing.T) {
+func TestLabelNamesZeroValues(t *testing.T) {
 	t.Parallel()
 	base := strings.Split(labelledGrid, "grid:")[0]
 	for grid, want := range map[string][]string{
@@ -86,7 +86,7 @@ func TestALabelNamesAZeroAndItsRecordIsSound(t *testing.T) {
 	}
 }
 
-func TestFieldsThatNoLabelNamesAreListed(t *testing.T) {
+func TestUnlabelledFieldsAreListed(t *testing.T) {
 	t.Parallel()
 	grid := strings.Split(labelledGrid, "grid:")[0] + `
 grid:
@@ -113,7 +113,7 @@ grid:
 }
 
 // Three canaries of each of four configurations: their shares add up to 147%.
-func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
+func TestShareOfReplacedExamplesIsProbability(t *testing.T) {
 	t.Parallel()
 	probabilities := func(texts ...string) (list []numbers.Probability) {
 		for _, text := range texts {
@@ -135,7 +135,7 @@ func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
 }
 
 // Rounds that follow from epochs differ between seeds and settings; the file does not name them.
-func TestRoundsThatFollowFromEpochsAreNoDifference(t *testing.T) {
+func TestRoundsFromEpochsAreNotListedAsDifference(t *testing.T) {
 	t.Parallel()
 	grid := strings.Replace(strings.Split(labelledGrid, "grid:")[0], "rounds: 3", "epochs: 2", 1) + "grid: {axes: {training.cohort: [2, 3]}, replicates: 2}\n"
 	counted := func(rounds int) *Spec {
@@ -155,7 +155,7 @@ func TestRoundsThatFollowFromEpochsAreNoDifference(t *testing.T) {
 	}
 }
 
-func TestARangeIsReadable(t *testing.T) {
+func TestIntervalTextIsReadable(t *testing.T) {
 	t.Parallel()
 	for tag, want := range map[string]string{"[1,1e300]": " from 1 to 1e+300", "[0,9007199254740991]": " from 0 to 9007199254740991", "(0,1e9]": " above 0, at most 1000000000"} {
 		if got := parseInterval(tag).String(); got != want {

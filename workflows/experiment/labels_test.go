@@ -16,7 +16,7 @@ training: {rounds: 3, cohort: 2, client: {learning_rate: 0.1}}
 audit: {}
 `
 
-func TestAModelOfLabelsHasAnOutputForWhatTheDataSay(t *testing.T) {
+func TestLabelModelOutputsMatchData(t *testing.T) {
 	t.Parallel()
 	tagged := strings.NewReplacer("label: score", "label: tags, tags: [r, machine learning]", "regressor", "tagger").Replace(labelledFile)
 	for file, want := range map[string][2]int{labelledFile: {9, 113}, tagged: {2, 106}} {
@@ -37,7 +37,7 @@ training: {rounds: 3, cohort: 2, client: {learning_rate: 0.1}}
 audit: {}
 `
 
-func TestAModelOfTagsOfImagesHasAnOutputForEachTag(t *testing.T) {
+func TestImageTagModelHasOutputPerTag(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(Parse("tags.yaml", []byte(taggedImages), Options{}))(t)
 	e := &spec.Cells[0].Experiment
@@ -49,7 +49,7 @@ func TestAModelOfTagsOfImagesHasAnOutputForEachTag(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotGoWithTagsOfImagesIsRefused(t *testing.T) {
+func TestImageTagsRejectConflictingFields(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ old, changed, want string }{
 		{"cnn-tagger", "cnn", "model.kind: is cnn, but data.label is tags; expected cnn-tagger, or data.label: null"},
@@ -69,7 +69,7 @@ func TestWhatDoesNotGoWithTagsOfImagesIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotGoWithLabelsIsRefused(t *testing.T) {
+func TestLabelsRejectConflictingFields(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ old, changed, want string }{
 		{"kind: regressor", "kind: tagger", "model.kind: is tagger, but data.label is score; expected regressor"},

@@ -36,7 +36,7 @@ func TestModelsAreMeasuredAtChosenRounds(t *testing.T) {
 
 // For any request, a measurement follows it within a task, and nothing else is
 // measured.
-func TestEveryChosenRoundIsMeasuredAtTheEndOfItsTask(t *testing.T) {
+func TestChosenRoundsAreMeasuredAtTaskEnd(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		rounds, task := rapid.IntRange(1, 60).Draw(t, "rounds"), rapid.IntRange(1, 20).Draw(t, "rounds of a task")
@@ -71,7 +71,7 @@ func TestEveryChosenRoundIsMeasuredAtTheEndOfItsTask(t *testing.T) {
 	})
 }
 
-func TestRoundsThatTheTrainingDoesNotHaveAreNotMeasured(t *testing.T) {
+func TestAuditAtRejectsBadRounds(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[string]string{
 		"[5, 101]":  "audit.at: has 101; expected at most the 100 rounds of the training (sgd: steps)",
@@ -93,7 +93,7 @@ func TestRoundsThatTheTrainingDoesNotHaveAreNotMeasured(t *testing.T) {
 	}
 }
 
-func TestAMeasurementThatMovesToTheEndOfItsTaskIsNamed(t *testing.T) {
+func TestMovedMeasurementWarns(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[string]string{
 		"[20, 33]":  "audit.at has step 33, but models are measured only between tasks, here after step 40: set training.steps_per_task to a divisor of 33",

@@ -33,7 +33,7 @@ func resolved(t *testing.T, lines string, users int) (*experiment.Training, erro
 	return &spec.Cells[0].Experiment.Training, err
 }
 
-func TestWhatIsAbsentOfAMechanismIsFoundForTheRounds(t *testing.T) {
+func TestAbsentMechanismFieldsAreOptimized(t *testing.T) {
 	t.Parallel()
 	training := must.Get(resolved(t, `  rounds: 90
   privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5, mechanism: {buffers: 2}}`, 305))(t)
@@ -44,7 +44,7 @@ func TestWhatIsAbsentOfAMechanismIsFoundForTheRounds(t *testing.T) {
 	}
 }
 
-func TestNumbersThatAreGivenStay(t *testing.T) {
+func TestGivenMechanismNumbersAreKept(t *testing.T) {
 	t.Parallel()
 	training := must.Get(resolved(t, `  rounds: 90
   separation: 7
@@ -54,7 +54,7 @@ func TestNumbersThatAreGivenStay(t *testing.T) {
 	}
 }
 
-func TestMechanismsThatDoNotFitAreRefused(t *testing.T) {
+func TestBadMechanismsAreRejected(t *testing.T) {
 	t.Parallel()
 	const noise = "clip: 1, noise_multiplier: 4, delta: 1e-5"
 	for want, lines := range map[string]string{
@@ -76,7 +76,7 @@ func TestMechanismsThatDoNotFitAreRefused(t *testing.T) {
 	must.Say(t, err, "set training.sampling to separated")
 }
 
-func TestCellsAreNamedByTheirMechanism(t *testing.T) {
+func TestLabelsNameMechanism(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(experiment.Parse("ftrl.yaml", append(ftrl("  rounds: 90\n  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5}"),
 		"grid: {axes: {training.privacy.mechanism: [null, {kind: tree}, {kind: blt}, {kind: blt, buffers: 4}]}}\n"...), experiment.Options{}))(t)

@@ -29,7 +29,7 @@ func setsOf(data []byte) []string {
 	return sets
 }
 
-func TestMistakesAreReportedAllAtOnceAndInPlace(t *testing.T) {
+func TestAllMistakesAreReportedInPlace(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/mistakes/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -49,7 +49,7 @@ func TestMistakesAreReportedAllAtOnceAndInPlace(t *testing.T) {
 	}
 }
 
-func TestAProblemSaysWhereItStands(t *testing.T) {
+func TestProblemHasPosition(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("x.yaml", []byte("name: x\ndata: {source: a}\ntraining:\n  cohort: 0\n  rounds: 5\n"), Options{})
 	var mistakes *Error
@@ -62,7 +62,7 @@ func TestAProblemSaysWhereItStands(t *testing.T) {
 	}
 }
 
-func TestHostileFilesEndInOneMistake(t *testing.T) {
+func TestHostileFilesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"huge":            {strings.Repeat("# 345678\n", 120_000), "at most 1048576"},
@@ -103,7 +103,7 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-func TestALargeGridIsRefusedBeforeItIsExpanded(t *testing.T) {
+func TestLargeGridIsRejectedBeforeExpansion(t *testing.T) {
 	t.Parallel()
 	seeds := seedList(400)
 	file := "name: x\ndata: {source: a}\ntraining: {cohort: 5, rounds: 5}\ngrid:\n  axes:\n    seed: [" + seeds + "]\n    training.rounds: [" + seeds + "]\n"
@@ -118,7 +118,7 @@ func TestALargeGridIsRefusedBeforeItIsExpanded(t *testing.T) {
 	}
 }
 
-func TestAMistakeInTheDesignOfCanariesIsReportedOnce(t *testing.T) {
+func TestCanaryDesignMistakeIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	const designs = "expected one of random, rare-words, own-word, learned, mislabelled"
 	empty := "x.yaml:4:11: canaries: has no fields; expected user_probability and example_probability, insertions, or a design for the canaries of audit.one_run and audit.many_runs"

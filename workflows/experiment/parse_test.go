@@ -90,7 +90,7 @@ func TestExamplesOfPapersAreValid(t *testing.T) {
 }
 
 // The pages name the file of every figure of a paper.
-func TestEveryExampleOfAPaperStandsOnAPage(t *testing.T) {
+func TestPagesNameEveryPaperExample(t *testing.T) {
 	t.Parallel()
 	var text []byte
 	pages, _ := filepath.Glob("../../docs/*.md")
@@ -109,7 +109,7 @@ func TestEveryExampleOfAPaperStandsOnAPage(t *testing.T) {
 	}
 }
 
-func TestAFileWithoutGridIsOneCell(t *testing.T) {
+func TestFileWithoutGridIsOneCell(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal)
 	if len(spec.Cells) != 1 || spec.Name != "x" || spec.Cells[0].Name != "c01" {
@@ -124,7 +124,7 @@ func TestAFileWithoutGridIsOneCell(t *testing.T) {
 	}
 }
 
-func TestAnEmptyOptionalBlockHasItsDefaults(t *testing.T) {
+func TestEmptyOptionalBlockHasDefaults(t *testing.T) {
 	t.Parallel()
 	e := parse(t, minimal+"canaries: {user_probability: 1%, example_probability: 1}\naudit: {random_sampling: {}}\n").Cells[0].Experiment
 	if want := `"audit":{"random_sampling":{"references":2000000,"prefix":1,"exact":false},"utility":true}`; !strings.Contains(string(e.Canonical()), want) || e.Canaries.HeldBack != 10 {
@@ -139,7 +139,7 @@ func TestDefaultChunksShrinkToTheCohort(t *testing.T) {
 	}
 }
 
-func TestWhatACellDoesNotUseIsLeftOut(t *testing.T) {
+func TestUnusedFieldsAreDroppedFromCells(t *testing.T) {
 	t.Parallel()
 	file := minimal + `
 grid:
@@ -158,7 +158,7 @@ grid:
 	}
 }
 
-func TestAnOverrideMayChooseAnotherAlgorithm(t *testing.T) {
+func TestOverrideChangesAlgorithm(t *testing.T) {
 	t.Parallel()
 	file := strings.Replace(minimal, "rounds: 100", "rounds: 100, chunks: 4", 1)
 	if got := parse(t, file, "training.algorithm=sgd").Cells[0].Experiment.Training; got.Chunks != 0 {
@@ -236,7 +236,7 @@ grid:
 	}
 }
 
-func TestAnExcludedCellMayBeImpossible(t *testing.T) {
+func TestExcludedCellMayBeInvalid(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal+`
 grid:
@@ -272,7 +272,7 @@ func TestOverridesReachTheGrid(t *testing.T) {
 	}
 }
 
-func TestLabelsTellCellsApart(t *testing.T) {
+func TestLabelsAreUnique(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal+"grid: {axes: {data.partition: [iid, by-user], seed: [1, 2], training.client.learning_rate: [0.5, 1]}}\n")
 	if got, want := spec.Cells[0].Label, "iid, seed 1, training.client.learning_rate=0.5"; got != want {
@@ -333,7 +333,7 @@ grid:
 	}
 }
 
-func TestASpecSurvivesItsJSON(t *testing.T) {
+func TestSpecJSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, data := range examples(t) {
 		spec := parse(t, string(data))
@@ -378,7 +378,7 @@ var choices = map[string][]string{
 	"audit.fail_if.beam_search_memorized": {"null", "0"},
 }
 
-func TestTheCanonicalFormReadsAsTheSameExperiment(t *testing.T) {
+func TestCanonicalFormRoundTrip(t *testing.T) {
 	t.Parallel()
 	schema := compiledSchema(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -448,7 +448,7 @@ func plainValue(n *node) any {
 	return nil
 }
 
-func TestTheSchemaAcceptsTheExamples(t *testing.T) {
+func TestSchemaAcceptsExamples(t *testing.T) {
 	t.Parallel()
 	schema := compiledSchema(t)
 	for name, data := range examples(t) {
@@ -458,7 +458,7 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	}
 }
 
-func TestTheSchemaRefusesWhatTheParserRefuses(t *testing.T) {
+func TestSchemaAndParserRejectSameFiles(t *testing.T) {
 	t.Parallel()
 	schema := compiledSchema(t)
 	for _, set := range []string{
@@ -533,7 +533,7 @@ func TestModelsOfEqualMeaningHaveOneConfiguration(t *testing.T) {
 	}
 }
 
-func TestModelsAndSchedulesAreCheckedBeforeAnythingRuns(t *testing.T) {
+func TestBadModelsAndSchedulesAreRejected(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
 		"model.projection=0":                                    "the last layer's output has width 670: want that of the embedding, 96",

@@ -32,7 +32,7 @@ func TestThePowerOfCountedCanaries(t *testing.T) {
 }
 
 // One canary among ten references has rank 1 by chance with 1/11.
-func TestTooFewForAStatementIsAWarning(t *testing.T) {
+func TestTooFewCanariesWarn(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal, "canaries={user_probability: [1/4], example_probability: [1/2], per_configuration: 1}", "audit={random_sampling: {references: 10}}")
 	if got := strings.Join(spec.Cells[0].Warnings(), "\n"); !strings.Contains(got, "audit.random_sampling has no power") {
@@ -42,7 +42,7 @@ func TestTooFewForAStatementIsAWarning(t *testing.T) {
 
 // By scipy, of 31 trainings with 9 heads: log((0.025 ** (1 / 9) - 1e-5) / (1 - 0.025 ** (1 / 22))) = 1.458, the most
 // for any number of heads. 10 right guesses prove log(p / (1 - p)) = 1.052 with p = 0.05 ** (1 / 10).
-func TestALimitThatNoResultExceedsIsAWarning(t *testing.T) {
+func TestUnreachableLimitWarns(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]string{
 		"many_runs_epsilon_lower: 1.4": "", "many_runs_epsilon_lower: 1.5": "audit.fail_if.many_runs_epsilon_lower: 1.5 cannot fail (by-user, DP-FedAvg, b=50): with 62 trainings the value is at most 1.46",
@@ -57,7 +57,7 @@ func TestALimitThatNoResultExceedsIsAWarning(t *testing.T) {
 
 // The replay of a larger model looks at more elements of the noise, and so has more power; the fields of the audit and
 // its sizes are equal.
-func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {
+func TestPowerDependsOnModelSize(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal, "training.privacy={clip: 0.1, noise_multiplier: 1, delta: 1e-5}", "audit={neighbours: {repeats: 20}}", "data.vocabulary.size=20", "model.embedding=2", "grid={axes: {model.units: [2, 16]}}")
 	powers := spec.Powers()
@@ -72,7 +72,7 @@ func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {
 
 // A limit of epsilon lies below the epsilon of the half noise and above that of the double noise. All else of the
 // cells is equal.
-func TestTrainingsOfOtherNoiseHaveTheirOwnPowerUnderALimit(t *testing.T) {
+func TestPowerUnderLimitDependsOnNoise(t *testing.T) {
 	t.Parallel()
 	facts := plenty
 	facts.Users = 157
@@ -91,7 +91,7 @@ func TestTrainingsOfOtherNoiseHaveTheirOwnPowerUnderALimit(t *testing.T) {
 }
 
 // The audit of words read from updates has neither an interval nor a test.
-func TestAuditsWithoutPowerAreNamed(t *testing.T) {
+func TestAuditsWithoutPowerAreListed(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal, "training.record={layers: [output.bias]}", "audit={update_words: {}}")
 	if got := spec.Powerless(); len(got) != 1 || got[0].Audit != "update_words" || len(spec.Powers()) != 0 {
@@ -118,7 +118,7 @@ grid: {axes: {training.rounds: [5, 6, 7]}}
 
 // An unmemorized canary passes T bits with the probability 2^-T, so that one of n does
 // with 1 - (1 - 2^-T)^n; canaries that are held back do not count.
-func TestAGateKnowsItsFalseAlarms(t *testing.T) {
+func TestFalseAlarmsOfGate(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(Parse("gated.yaml", []byte(gated), Options{}))(t)
 	want := []FalseAlarm{
@@ -144,7 +144,7 @@ func TestAGateKnowsItsFalseAlarms(t *testing.T) {
 	}
 }
 
-func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
+func TestFalseAlarmsDependOnLimit(t *testing.T) {
 	t.Parallel()
 	spec, err := Parse("gated.yaml", []byte(gated), Options{Sets: []string{
 		"audit.fail_if=null", "grid={axes: {training.rounds: null, audit.fail_if: [{exposure: 1}, {exposure: 0}], seed: [1, 2]}}",
@@ -164,7 +164,7 @@ func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
 }
 
 // With too few users for a limit plan states no false alarm: 0.1 would be wrong.
-func TestAGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
+func TestGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
 	t.Parallel()
 	for heldOut, want := range map[int]string{
 		3: "audit.fail_if.membership_auc: 0.6 cannot pass with 3 users, because it needs 8; the gate fails by design, not by a false alarm, unless the value is certainly below the limit (cells: 1)",

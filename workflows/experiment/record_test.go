@@ -32,7 +32,7 @@ func resolveWith(t *testing.T, spec *Spec) {
 	must.Do(t, spec.Resolve(facts))
 }
 
-func TestEveryExamplesRecordIsSound(t *testing.T) {
+func TestExampleRecordsPassCheck(t *testing.T) {
 	t.Parallel()
 	for name, data := range examples(t) {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestEveryExamplesRecordIsSound(t *testing.T) {
 	}
 }
 
-func TestARecordThatNoFileGivesIsRefused(t *testing.T) {
+func TestImpossibleRecordsAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Spec){
 		"cell c01: x: training.cohort: missing; expected a whole number from 1 to 100000000": func(s *Spec) { s.Cells[0].Experiment.Training.Cohort = 0 },
@@ -76,7 +76,7 @@ func TestARecordThatNoFileGivesIsRefused(t *testing.T) {
 	}
 }
 
-func TestASpecOfTooMuchIsNotRead(t *testing.T) {
+func TestOversizedSpecIsRejected(t *testing.T) {
 	t.Parallel()
 	cells := func(cell string, n int) string {
 		return `{"name":"x","cells":[` + strings.TrimSuffix(strings.Repeat(cell+",", n), ",") + `]}`
@@ -97,7 +97,7 @@ func TestASpecOfTooMuchIsNotRead(t *testing.T) {
 }
 
 // A spec that ReadSpec reads is written again unchanged.
-func TestARecordIsReadAsItWasWritten(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, data := range examples(t) {
 		spec := parse(t, string(data))

@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-func TestAFieldOfAScheduleStandsWithTheKindsThatUseIt(t *testing.T) {
+func TestScheduleFieldsMatchTheirKinds(t *testing.T) {
 	t.Parallel()
 	for _, f := range fieldsOf(reflect.TypeFor[Schedule]()) {
 		if f.when.field != "kind" {
@@ -25,7 +25,7 @@ func TestAFieldOfAScheduleStandsWithTheKindsThatUseIt(t *testing.T) {
 }
 
 // A range of the file and the bounds of the rule's own check end at the same numbers.
-func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
+func TestOptimizerRangesMatchRules(t *testing.T) {
 	t.Parallel()
 	for _, rule := range optimizers.Rules() {
 		for _, f := range fieldsOf(reflect.TypeFor[optimizers.RuleParameters]()) {
@@ -49,7 +49,7 @@ func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
 	}
 }
 
-func TestTheSizeOfAVocabularyStandsWithTheLevelsThatCountIt(t *testing.T) {
+func TestVocabularySizeMatchesCountingLevels(t *testing.T) {
 	t.Parallel()
 	f, ok := lookup("data.vocabulary.size")
 	if !ok {

@@ -43,7 +43,7 @@ c06 r03 by-user, b=8, seed 4 | by-user, b=8 | training.cohort=8, seed=4`
 }
 
 // The cells of a further seed stand at the end: the cells before it keep their names.
-func TestAFurtherSeedAddsCells(t *testing.T) {
+func TestFurtherSeedAddsCells(t *testing.T) {
 	t.Parallel()
 	few, more := parse(t, overSeeds+"2}\n"), parse(t, overSeeds+"3}\n")
 	for i, c := range few.Cells {
@@ -57,7 +57,7 @@ func TestAFurtherSeedAddsCells(t *testing.T) {
 }
 
 // A replicate is the experiment that the file gives with that seed and no replicates.
-func TestAReplicateIsTheCellOfItsSeed(t *testing.T) {
+func TestReplicateMatchesCellOfItsSeed(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, overSeeds+"[7, 1]}\n")
 	for i, seed := range []string{"7", "1"} {
@@ -73,7 +73,7 @@ func TestAReplicateIsTheCellOfItsSeed(t *testing.T) {
 	}
 }
 
-func TestASingleCellHasReplicates(t *testing.T) {
+func TestSingleCellHasReplicates(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, smallCohort+"grid: {replicates: 2}\n")
 	if got := strings.Join(rowsOf(spec), "\n"); len(spec.Cells) != 2 || !strings.Contains(got, "c02 r01 by-user, FedAvg, b=5, seed 2 | by-user, FedAvg, b=5 | seed=2") {
@@ -125,7 +125,7 @@ func TestMistakesInReplicates(t *testing.T) {
 	}
 }
 
-func TestARecordSaysWhichRowACellIsOf(t *testing.T) {
+func TestRecordKeepsRows(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, overSeeds+"2}\n")
 	again, err := ReadSpec(spec.Canonical())
@@ -163,7 +163,7 @@ func TestEveryFieldHasAPage(t *testing.T) {
 	}
 }
 
-func TestAPageSaysWhatTheReferenceSays(t *testing.T) {
+func TestExplainMatchesReference(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]Page{
 		"training.privacy.noise_multiplier": {Value: "a number from 0 to 1000000", Default: "0", Meaning: "standard deviation z x clip / cohort"},
@@ -184,7 +184,7 @@ func TestAPageSaysWhatTheReferenceSays(t *testing.T) {
 	}
 }
 
-func TestAnUnknownPathSuggestsTheFieldThatWasMeant(t *testing.T) {
+func TestUnknownPathSuggestsField(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"training.privacy.nois_multiplier": "training.privacy.noise_multiplier", "lr": "training.client.learning_rate",
@@ -200,7 +200,7 @@ func TestAnUnknownPathSuggestsTheFieldThatWasMeant(t *testing.T) {
 }
 
 // A name of the table is no field of the block in which it is looked up, and each suggestion has a page.
-func TestForeignNamesStandForFields(t *testing.T) {
+func TestForeignNamesMapToFields(t *testing.T) {
 	t.Parallel()
 	for name, paths := range foreign {
 		for path := range strings.SplitSeq(paths, " or ") {

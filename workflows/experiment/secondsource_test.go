@@ -27,7 +27,7 @@ audit: {utility: true}
 // A second source is read as the data are, unless it has its own form or columns; then nothing
 // of the data's format holds for it. All of a language model's data trains. Faults are skipped
 // nowhere, since results would not say how many.
-func TestWhatIsBesideTheDataIsReadInItsForm(t *testing.T) {
+func TestSecondSourceIsReadInItsForm(t *testing.T) {
 	t.Parallel()
 	for own, want := range map[string]source.Origin{
 		"":                        {Form: forms.CSV, Columns: forms.Columns{User: "author"}},
@@ -49,7 +49,7 @@ func TestWhatIsBesideTheDataIsReadInItsForm(t *testing.T) {
 }
 
 // The rounds of the training do not bound the schedule of a preparation; its own steps do.
-func TestSchedulesOfPreparationsAreCheckedAgainstTheirSteps(t *testing.T) {
+func TestPreparationSchedulesFitTheirSteps(t *testing.T) {
 	t.Parallel()
 	text := fmt.Appendf(nil, besideTable, "")
 	schedule := "prepare.language_model.schedule={kind: cosine, warm_up: 30}"

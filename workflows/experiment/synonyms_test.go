@@ -6,7 +6,7 @@ import (
 )
 
 // Who comes from another framework tries its names first.
-func TestNamesOfOtherFrameworksAreAnsweredByOurs(t *testing.T) {
+func TestNamesOfOtherFrameworksSuggestFields(t *testing.T) {
 	t.Parallel()
 	for theirs, ours := range map[string]string{
 		"learning_rate": "training.client.learning_rate", "lr": "training.client.learning_rate", "training.lr": "training.client.learning_rate or training.server.learning_rate or training.generator.learning_rate",

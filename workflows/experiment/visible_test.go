@@ -33,7 +33,7 @@ func TestLabelsAreVisible(t *testing.T) {
 }
 
 // Show prints a file that runs again, with any values.
-func TestInvisibleValuesComeBackFromYAML(t *testing.T) {
+func TestInvisibleValuesYAMLRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`"\e[31mred\a"`, `"\u202eevil"`, `"a\nname: evil"`, `"\U000E0041tag"`, `"=1"`} {
 		spec := parse(t, programmed+"grid: {axes: {training.job.x: ["+value+"]}}")
@@ -49,7 +49,7 @@ func TestInvisibleValuesComeBackFromYAML(t *testing.T) {
 }
 
 // A record is taken whose file states a default that its cells differ in.
-func TestALabelMayStateADefault(t *testing.T) {
+func TestLabelMayStateDefault(t *testing.T) {
 	t.Parallel()
 	spec := recorded(t, `
 name: levels

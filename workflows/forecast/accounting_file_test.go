@@ -29,7 +29,7 @@ func read(t *testing.T, text string) []Training {
 }
 
 // The recipes of a file cost the same as those of Go, each alone and all together.
-func TestAFileOfRecipesIsComposed(t *testing.T) {
+func TestRecipeFileIsComposed(t *testing.T) {
 	t.Parallel()
 	want := []privacy.Recipe{
 		{Population: 392_000, Cohort: 5000, Rounds: 400, NoiseMultiplier: 1},
@@ -56,7 +56,7 @@ func TestAFileOfRecipesIsComposed(t *testing.T) {
 }
 
 // Correlated noise is described as in an experiment, with its numbers.
-func TestCorrelatedNoiseOfAFileIsComposed(t *testing.T) {
+func TestRecipeFileWithCorrelatedNoiseIsComposed(t *testing.T) {
 	t.Parallel()
 	trainings := read(t, `- {population: 20, cohort: 1, rounds: 40, noise_multiplier: 3, sampling: separated, separation: 20, participations: 2,
    mechanism: {kind: blt, scales: [0.2], decays: [0.9]}}`)
@@ -70,7 +70,7 @@ func TestCorrelatedNoiseOfAFileIsComposed(t *testing.T) {
 	}
 }
 
-func TestAFileOfRecipesThatIsNoneSaysWhere(t *testing.T) {
+func TestBadRecipeFilesAreRejectedInPlace(t *testing.T) {
 	t.Parallel()
 	entry := "- {population: 1000, cohort: 10, rounds: 4, noise_multiplier: 1"
 	for text, want := range map[string]string{

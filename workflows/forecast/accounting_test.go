@@ -50,7 +50,7 @@ func printed(text string, x float64) string {
 
 // Every row of tables 3 and 13 of Augenstein et al. 2020 comes out in all digits that are
 // printed there.
-func TestTheTablesOfThePaperComeOut(t *testing.T) {
+func TestCostsMatchPublishedTables(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		users          int
@@ -85,7 +85,7 @@ func TestTheTablesOfThePaperComeOut(t *testing.T) {
 }
 
 // Table 5, whose epsilon stands in section 5.
-func TestTheWordModelOfThePaperCostsWhatIsPrinted(t *testing.T) {
+func TestCostMatchesPublishedWordModel(t *testing.T) {
 	t.Parallel()
 	cost := account(t, PrivacyQuestion{}, words()).Trainings[0].Scales[0]
 	if epsilon, delta := printed("9.22", float64(cost.Epsilon)), printed("2.92e-6", cost.Delta); epsilon != "9.22" || delta != "2.92e-6" {
@@ -95,7 +95,7 @@ func TestTheWordModelOfThePaperCostsWhatIsPrinted(t *testing.T) {
 
 // At every scale, the noise on the mean update is the simulation's: noise multiplier
 // over cohort; and more users never cost more.
-func TestTheMeanUpdateHasTheSameNoiseAtEveryScale(t *testing.T) {
+func TestNoiseOfMeanUpdateIsEqualAtAllScales(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 5 {
@@ -142,7 +142,7 @@ func TestModelsOfTheSameUsersAreComposed(t *testing.T) {
 	}
 }
 
-func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
+func TestTableExplainsItsNumbers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	a := account(t, PrivacyQuestion{Scales: []int{100}}, ganTraining(2125), words())
@@ -162,7 +162,7 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 }
 
 // The papers' convention of all trainings together underestimates where that of one is refuted, and only there.
-func TestTheConventionOfTrainingsTogetherIsMarkedWhereOneRefutesIt(t *testing.T) {
+func TestRefutedConventionIsMarked(t *testing.T) {
 	t.Parallel()
 	noisy := func(noise float64) Training {
 		training := words()
@@ -190,7 +190,7 @@ func TestTheConventionOfTrainingsTogetherIsMarkedWhereOneRefutesIt(t *testing.T)
 }
 
 // Notes stand only where they are true. A delta of 1/users or more is warned of.
-func TestOnlyALargeDeltaIsWarnedOf(t *testing.T) {
+func TestOnlyLargeDeltaWarns(t *testing.T) {
 	t.Parallel()
 	for delta, warned := range map[float64]bool{0: false, 1e-3: true, 1e-9: false} {
 		training := words()
@@ -202,7 +202,7 @@ func TestOnlyALargeDeltaIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestTheAnswerSaysNothingOfWhatItDoesNotHave(t *testing.T) {
+func TestTableOmitsAbsentNotes(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	must.Do(t, account(t, PrivacyQuestion{Delta: 1e-7}, words()).WriteTable(&b))
@@ -217,7 +217,7 @@ func TestTheAnswerSaysNothingOfWhatItDoesNotHave(t *testing.T) {
 }
 
 // A training over records counts records, at the delta of its file.
-func TestACostIsAtTheFilesDeltaAndNamesItsUnit(t *testing.T) {
+func TestCostHasDeltaAndUnitOfFile(t *testing.T) {
 	t.Parallel()
 	training := Training{Run: "sgd", Cell: "c01", Label: "DP-SGD", OfUsers: 600, Recipe: privacy.Recipe{
 		Population: 600, Cohort: 30, Rounds: 10, NoiseMultiplier: 2, Delta: 1e-5, Unit: privacy.RecordUnit, Sampling: privacy.Poisson,
@@ -240,7 +240,7 @@ func TestACostIsAtTheFilesDeltaAndNamesItsUnit(t *testing.T) {
 	}
 }
 
-func TestBalancedUsersAreProtectedAsGroups(t *testing.T) {
+func TestNotesMentionBalancedUsers(t *testing.T) {
 	t.Parallel()
 	balanced := words()
 	balanced.Recipe.Unit = "balanced user"
@@ -251,7 +251,7 @@ func TestBalancedUsersAreProtectedAsGroups(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeComposedIsSaid(t *testing.T) {
+func TestUncomposableTrainingsAreReported(t *testing.T) {
 	t.Parallel()
 	records := words()
 	records.Recipe.Unit = privacy.RecordUnit
@@ -265,7 +265,7 @@ func TestWhatCannotBeComposedIsSaid(t *testing.T) {
 	}
 }
 
-func TestTrainingsUnderDifferentRelationsAreCountedForReplacingOneUser(t *testing.T) {
+func TestMixedRelationsAreAccountedAsReplaceOne(t *testing.T) {
 	t.Parallel()
 	poisson := words()
 	poisson.Recipe.Sampling = privacy.Poisson
@@ -281,7 +281,7 @@ func TestTrainingsUnderDifferentRelationsAreCountedForReplacingOneUser(t *testin
 	}
 }
 
-func TestImpossibleQuestionsAreRefused(t *testing.T) {
+func TestBadPrivacyQuestionsAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, q := range map[string]PrivacyQuestion{
 		"scale 1: expected a whole number of at least 2": {Scales: []int{1}},
@@ -320,7 +320,7 @@ func run(t *testing.T) results.Side {
 	return side
 }
 
-func TestTrainingsOfARunAreThoseWithNoise(t *testing.T) {
+func TestTrainingsListsNoisyTrainingsOfRun(t *testing.T) {
 	t.Parallel()
 	trainings, without := Trainings(run(t))
 	want := Training{Run: "r-1", Cell: "c01", Label: "gan", Generator: true, OfUsers: 297, Recipe: privacy.Recipe{

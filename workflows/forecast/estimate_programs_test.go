@@ -26,7 +26,7 @@ func (l layered) Tensors() []models.Tensor {
 
 // Attacks on the updates of a program cost as much as those on its network, which is
 // unknown before the program was asked.
-func TestAttacksOnAProgramsUpdatesCostWhatItsNetworkDoes(t *testing.T) {
+func TestAttackCostFollowsProgramNetwork(t *testing.T) {
 	t.Parallel()
 	const file = `
 name: attacked
@@ -57,7 +57,7 @@ audit: {deanonymization: {attacks: [mlp], epochs: 200}}
 }
 
 // The trainer in PyTorch trains by its own pace, and the audits of its models are native.
-func TestTheLoadsOfTheTrainerInPyTorchAreMeasured(t *testing.T) {
+func TestPyTorchTrainerLoadsAreMeasured(t *testing.T) {
 	t.Parallel()
 	const file = `
 name: torch

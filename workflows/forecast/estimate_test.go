@@ -21,7 +21,7 @@ import (
 	"coalmine/workflows/plan/plantest"
 )
 
-func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
+func TestLoadSecondsAddUp(t *testing.T) {
 	t.Parallel()
 	l := Load{Training: 3e12, Sentences: 4e12, Scoring: 2e12, Attacks: 1e12, Bytes: 5e8, Overhead: 3, Preparation: 5, Program: 7}
 	want := ((3e12+4e12)/TrainingEfficiency+2e12/ScoringEfficiency+1e12/AttackEfficiency)/100e9 + 2 + 3 + 5 + 7 + TaskSeconds
@@ -31,7 +31,7 @@ func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
 }
 
 // A part reads the checkpoint, base and factors, and writes a sum of factors.
-func TestAPartOfATrainingOfAdaptersWritesTheirSumAlone(t *testing.T) {
+func TestAdapterPartWritesOnlySum(t *testing.T) {
 	t.Parallel()
 	const file = `
 name: adapters
@@ -54,7 +54,7 @@ audit: {utility: true}
 
 // Coins are laid out before the training and guessed after it, by a search for the least noise: the work
 // is that of the guesses.
-func TestTheWorkOfAOneRunAuditIsThatOfItsGuesses(t *testing.T) {
+func TestOneRunAuditWorkIsGuessing(t *testing.T) {
 	t.Parallel()
 	const file = `
 name: coins
@@ -80,7 +80,7 @@ audit: {one_run: {canaries: 20, trade_off: true}}
 
 // Users whose data a coin removes train nothing, and those whose data it replaces by canaries train on as many words
 // as these have.
-func TestCoinsTakeTheDataOfTheirUsersAway(t *testing.T) {
+func TestCoinsReduceTrainingData(t *testing.T) {
 	t.Parallel()
 	const users, perUser = 100, 200
 	step := func(sampling, audit string, canaries, words int) Load {
@@ -113,7 +113,7 @@ audit: {one_run: {canaries: %d, %s}}
 }
 
 // A projected update takes the time of the values of its projected layers, in the rounds that are recorded.
-func TestProjectionTakesTheTimeOfTheValuesOfItsLayers(t *testing.T) {
+func TestProjectionTimeFollowsRecordedRounds(t *testing.T) {
 	t.Parallel()
 	seconds := func(record string) float64 {
 		file := fmt.Sprintf(`
@@ -227,7 +227,7 @@ audit: {utility: true}
 }
 
 // A scan of the training text does not rank its findings: the ranking tasks share the work.
-func TestOnlyTasksThatDependOnATrainingMeasure(t *testing.T) {
+func TestNaturalScanHasNoScoringLoad(t *testing.T) {
 	t.Parallel()
 	const file = `
 name: natural
@@ -250,7 +250,7 @@ audit: {natural: {}}
 }
 
 // A selection of a known share of the examples leaves users this share of their tokens.
-func TestSelectedExamplesAreThoseThatUsersTrainOn(t *testing.T) {
+func TestSelectionScalesTrainingTokens(t *testing.T) {
 	t.Parallel()
 	const example, user = 10, 400
 	tokens := func(choice string) float64 {
@@ -285,7 +285,7 @@ audit: {utility: true}
 
 // More units, clients or records take longer, in operations and beside them, and operations never take less
 // than at the peak of the core.
-func TestAStepTakesLongerWithMoreUnitsClientsAndRecords(t *testing.T) {
+func TestStepTimeGrowsWithUnitsClientsAndRecords(t *testing.T) {
 	t.Parallel()
 	const peak = 200
 	step := func(training string, units, cohort int, perUser float64) Load {
@@ -330,7 +330,7 @@ audit: {utility: true}
 }
 
 // Scoring takes longer with more states, tokens and units, and in a tree of sequences than in whole sentences.
-func TestScoringTakesLongerWithMoreStatesAndLargerModels(t *testing.T) {
+func TestScoringTimeGrowsWithStatesAndModelSize(t *testing.T) {
 	t.Parallel()
 	seconds := func(kind string, layers, vocabulary int, states float64, sentences bool) float64 {
 		file := fmt.Sprintf(`

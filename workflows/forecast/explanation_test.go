@@ -45,7 +45,7 @@ func execute(t *testing.T, archive *storage.Archive, p *plan.Plan) {
 	}
 }
 
-func TestItSaysWhatRunsAndWhy(t *testing.T) {
+func TestExplainReportsWorkAndReasons(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 330, Keep: []int{100, 250}, Big: true})
@@ -83,7 +83,7 @@ func TestItSaysWhatRunsAndWhy(t *testing.T) {
 	}
 }
 
-func TestItNamesEvictedBlobs(t *testing.T) {
+func TestExplainReportsEvictedBlobs(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	b := plantest.NewBuilder()
@@ -98,7 +98,7 @@ func TestItNamesEvictedBlobs(t *testing.T) {
 	}
 }
 
-func TestItChangesNothing(t *testing.T) {
+func TestExplainChangesNothing(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})

@@ -56,7 +56,7 @@ func preparation(s *submission.Submission, p *plan.Plan) map[string]float64 {
 
 // Each task of the preparation takes a time, which grows in proportion to the source. A smaller share of the
 // source shortens the tasks after the encoding, and no other.
-func TestThePreparationGrowsWithTheData(t *testing.T) {
+func TestPreparationGrowsWithData(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
@@ -78,7 +78,7 @@ func TestThePreparationGrowsWithTheData(t *testing.T) {
 }
 
 // A source is imported once for all cells, and every level takes its own time for a token.
-func TestEveryLevelHasARateOfReading(t *testing.T) {
+func TestEveryLevelHasReadingRate(t *testing.T) {
 	t.Parallel()
 	for _, level := range text.Levels() {
 		file := storage.DigestOf([]byte(level.Level))
@@ -98,7 +98,7 @@ func TestEveryLevelHasARateOfReading(t *testing.T) {
 
 // The time of a plan is the sum of the times of its tasks: on one core, the sum is the time; on two, the cores
 // are at work for as long. More rounds, and more words, take longer.
-func TestATimeIsTheSumOfTheTasks(t *testing.T) {
+func TestTimeIsSumOfTasks(t *testing.T) {
 	t.Parallel()
 	const peak = 1e-3 // GFLOP/s, so that the arithmetic of small models counts
 	busy := func(rounds, words, cores int) float64 {

@@ -62,7 +62,7 @@ func work(p *plan.Plan) (total float64) {
 }
 
 // One core is never idle, and its time is that of all tasks.
-func TestOneCoreDoesOneThingAfterTheOther(t *testing.T) {
+func TestOneCoreRunsTasksSequentially(t *testing.T) {
 	t.Parallel()
 	p := planned(t)
 	o := simulate(t, p, explained(t, p), 1)
@@ -89,7 +89,7 @@ func TestManyCoresWaitForTheLongestTraining(t *testing.T) {
 
 // A grid of one training in one part uses one of two cores: only its measurements overlap with the training. A
 // second training halves the time.
-func TestASecondCoreNeedsASecondTraining(t *testing.T) {
+func TestSecondCoreNeedsSecondTraining(t *testing.T) {
 	t.Parallel()
 	for _, training := range []string{"chunks: 1", "algorithm: sgd, rounds: 300, steps_per_task: 10"} {
 		p := planned(t, fmt.Sprintf("grid.axes.training=[{%s}]", training), "audit.every=null")
@@ -121,7 +121,7 @@ func TestMoreCoresTakeNoLonger(t *testing.T) {
 }
 
 // Of a training that is coarsened, steps stand for others: the time stays nearly the same.
-func TestALongTrainingIsSimulatedInFewerSteps(t *testing.T) {
+func TestLongTrainingIsSimulatedInFewerSteps(t *testing.T) {
 	t.Parallel()
 	p := planned(t, "grid=null", "training.rounds=100000", "audit.every=25000")
 	o := simulate(t, p, explained(t, p), 3)
@@ -133,7 +133,7 @@ func TestALongTrainingIsSimulatedInFewerSteps(t *testing.T) {
 }
 
 // Cached nodes do not run again: none runs, or only the second half of a training.
-func TestWhatIsCachedTakesNoTime(t *testing.T) {
+func TestCachedNodesTakeNoTime(t *testing.T) {
 	t.Parallel()
 	p := planned(t, "grid=null")
 	x := explained(t, p)

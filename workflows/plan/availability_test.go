@@ -15,7 +15,7 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
+func TestNodeIsAvailableIfCommitAndBlobsAreReadable(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	memory := storagetest.NewMemory()
@@ -92,7 +92,7 @@ func (x *records) surveyor(kept []int) Surveyor {
 
 // A survey asks for about as many records as a binary search, for a training of
 // any length.
-func TestASurveyAsksLittle(t *testing.T) {
+func TestSurveyReadsFewRecords(t *testing.T) {
 	t.Parallel()
 	const steps, frontier = 200_000, 154_321
 	x := newRecords()
@@ -106,7 +106,7 @@ func TestASurveyAsksLittle(t *testing.T) {
 	}
 }
 
-func TestASurveyFindsTheFrontierAndTheNearestKeptCheckpoints(t *testing.T) {
+func TestSurveyFindsFrontierAndNearestCheckpoints(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -141,7 +141,7 @@ func TestASurveyFindsTheFrontierAndTheNearestKeptCheckpoints(t *testing.T) {
 	}
 }
 
-func TestASurveyEndsAtTheFirstError(t *testing.T) {
+func TestSurveyEndsAtFirstError(t *testing.T) {
 	t.Parallel()
 	x := newRecords()
 	x.reach(250, nil)
@@ -159,7 +159,7 @@ func TestASurveyEndsAtTheFirstError(t *testing.T) {
 
 // Checkpoints that a training with recorded rounds has in store are asked for at once, each once:
 // here none is answered before the allowed number of them is asked for.
-func TestASurveyAsksForManyCheckpointsAtOnce(t *testing.T) {
+func TestSurveyLooksUpCheckpointsConcurrently(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const steps = 10 * lookUpsAtOnce
@@ -186,7 +186,7 @@ func TestASurveyAsksForManyCheckpointsAtOnce(t *testing.T) {
 }
 
 // A longer run of the same recipe has closed the segment, and a shorter one replays steps of it.
-func TestTheLastStepIsNotAboveThatOfARun(t *testing.T) {
+func TestLastStepIsWithinChain(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	archive := storage.NewArchive(storagetest.NewMemory())

@@ -14,7 +14,7 @@ import (
 )
 
 // Taking up the parts of a plan one after the other takes up the plan.
-func TestThePartsOfAPlanAddUpToIt(t *testing.T) {
+func TestPartsAddUpToPlan(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		p := plantest.Random(t, rand.New(rand.NewPCG(seed, 7)))
@@ -43,7 +43,7 @@ func TestThePartsOfAPlanAddUpToIt(t *testing.T) {
 	}
 }
 
-func TestAllThatCellsOfPartsReferToIsOfTheSum(t *testing.T) {
+func TestSummedCellsReferToSummedChains(t *testing.T) {
 	t.Parallel()
 	var sum plan.Plan
 	recipe := storage.Key{Digest: storage.DigestOf(nil)}
@@ -66,7 +66,7 @@ func TestAllThatCellsOfPartsReferToIsOfTheSum(t *testing.T) {
 	}
 }
 
-func TestAChainIsExtendedToTheLongerOfTwoAndKeepsWhatEitherKeeps(t *testing.T) {
+func TestExtendKeepsLongerChainAndAllClaims(t *testing.T) {
 	t.Parallel()
 	c := plan.Chain{Steps: 10, Every: 5, KeepLast: 1, Keep: []int{5, 10}}
 	c.Extend(&plan.Chain{Steps: 4, Every: 2, KeepLast: 3, Keep: []int{2, 4}})

@@ -21,7 +21,7 @@ func plainKey(c *Chain, r int) storage.Key {
 	return c.walk(h.Sum(), 0, r)
 }
 
-func TestKeysAreAPureHashChainInWhateverOrderTheyAreAsked(t *testing.T) {
+func TestKeysMatchHashChainInAnyOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := &Chain{Recipe: keyOf(rapid.String().Draw(t, "recipe"))}
@@ -34,7 +34,7 @@ func TestKeysAreAPureHashChainInWhateverOrderTheyAreAsked(t *testing.T) {
 }
 
 // The number of steps, audits and retention are no part of a chain's identity.
-func TestALongerChainExtendsAShorterOne(t *testing.T) {
+func TestLongerChainExtendsShorterOne(t *testing.T) {
 	t.Parallel()
 	part := Template{Kind: tasks.Kind{Name: "part", Version: 1}, Params: json.RawMessage(`{}`)}
 	short := &Chain{Recipe: Recipe(keyOf("origin"), 4, 1, part, part), Steps: 100}
@@ -63,7 +63,7 @@ func TestSegmentsEndAtTheirBoundary(t *testing.T) {
 	}
 }
 
-func TestLastingStepsAreThoseOfBoundariesClaimsAndTheOpenSegment(t *testing.T) {
+func TestLastingStepsOfChain(t *testing.T) {
 	t.Parallel()
 	got := (&Chain{Steps: 203, Keep: []int{7, 203}, Every: 80, KeepLast: 1}).LastingSteps()
 	if want := []int{7, 80, 100, 160, 200, 201, 202, 203}; !slices.Equal(got, want) {
@@ -71,7 +71,7 @@ func TestLastingStepsAreThoseOfBoundariesClaimsAndTheOpenSegment(t *testing.T) {
 	}
 }
 
-func TestWhatIsNeededStandsAfterWhatItReads(t *testing.T) {
+func TestNeededNodesFollowTheirInputs(t *testing.T) {
 	t.Parallel()
 	a, b, c, d := keyOf("a"), keyOf("b"), keyOf("c"), keyOf("d")
 	chain := &Chain{Recipe: keyOf("r"), Origin: Ref{Key: a}, Steps: 5, Join: Template{Needs: []Ref{{Key: b}}}}
@@ -107,7 +107,7 @@ func TestJoinsReadThePreviousStepAndAllParts(t *testing.T) {
 	}
 }
 
-func TestCheckNamesEveryMistake(t *testing.T) {
+func TestCheckReportsEveryMistake(t *testing.T) {
 	t.Parallel()
 	a, b := keyOf("a"), keyOf("b")
 	node := func(key storage.Key, needs ...Ref) *Node {
@@ -143,7 +143,7 @@ func TestCheckNamesEveryMistake(t *testing.T) {
 	}
 }
 
-func TestALengthCountsWholeStepsAndTheTail(t *testing.T) {
+func TestLengthCountsWholeStepsAndTail(t *testing.T) {
 	t.Parallel()
 	chain := &Chain{Recipe: keyOf("r"), Steps: 60, StepRounds: 100}
 	node := Ref{Key: keyOf("tail")}

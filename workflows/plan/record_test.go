@@ -120,7 +120,7 @@ func random(t *testing.T, seed uint64) *plan.Plan {
 	return p
 }
 
-func TestAPlanComesBackAsItWasRecorded(t *testing.T) {
+func TestPlanRecordRoundTrip(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		a, p := storage.NewArchive(storagetest.NewMemory()), random(t, seed)
@@ -143,7 +143,7 @@ func TestAPlanComesBackAsItWasRecorded(t *testing.T) {
 	}
 }
 
-func TestAnOutlineHasTheChainsAndTheCells(t *testing.T) {
+func TestOutlineHasChainsAndCells(t *testing.T) {
 	t.Parallel()
 	a, p := storage.NewArchive(storagetest.NewMemory()), random(t, 1)
 	keep(t, a, p, 2)
@@ -159,7 +159,7 @@ func TestAnOutlineHasTheChainsAndTheCells(t *testing.T) {
 	}
 }
 
-func TestAPlanIsRecordedOnceAndAnotherOneBesides(t *testing.T) {
+func TestPlanIsRecordedOnlyWhenItChanges(t *testing.T) {
 	t.Parallel()
 	a, ctx := storage.NewArchive(storagetest.NewMemory()), t.Context()
 	p, other := random(t, 1), random(t, 2)
@@ -201,7 +201,7 @@ func put(t *testing.T, store storage.Store, name string, data []byte) {
 }
 
 // Every byte of a record that is changed, and every end that is cut off, is noticed.
-func TestADamagedRecordIsNotBelieved(t *testing.T) {
+func TestDamagedPlanRecordIsRejected(t *testing.T) {
 	t.Parallel()
 	memory, ctx := storagetest.NewMemory(), t.Context()
 	a, p := storage.NewArchive(memory), random(t, 1)

@@ -37,7 +37,7 @@ func TestEveryAttackHasARow(t *testing.T) {
 // Table 3 of Orekondy et al. 2018: each attack with its average precision and how many times
 // chance that is, and how often the user is among the first. The notes say when a baseline is
 // higher.
-func TestAttacksHaveATableOfTheirOwn(t *testing.T) {
+func TestAttacksHaveSeparateTable(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"latex", "html"} {
 		text := written(t, read(t, "attacks.json"), format)

@@ -15,7 +15,7 @@ const hardlyLearned = `{"recall_at_1":0.05,"perplexity":400,"tokens":9000,"basel
 
 // Every row with a number of memorization says that its model has hardly learned: without that, "not memorized" misleads. The
 // column is the last one, so that readers by number keep theirs; it is null where nobody compared.
-func TestRowsSayThatTheirModelIsAtItsBaseline(t *testing.T) {
+func TestRowsMarkModelsAtBaseline(t *testing.T) {
 	t.Parallel()
 	for rows, file := range map[Rows]string{
 		Canaries: "canaries.json", Attacks: "attacks.json", AttackedUsers: "attacks.json",

@@ -19,7 +19,7 @@ import (
 )
 
 // Of two users one has 2 examples, the other 4, and a batch has 4.
-func TestResultsSayTheEffectiveLearningRateOfShortBatches(t *testing.T) {
+func TestResultsReportEffectiveRateOfShortBatches(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := plantest.Resolve(t, `

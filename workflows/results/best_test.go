@@ -28,7 +28,7 @@ func bestOf(t *testing.T, seeds int, recall float64) *Best {
 	return v.best
 }
 
-func TestTheBestSettingHasSeveralSeedsAndTheUtilityOfTheBest(t *testing.T) {
+func TestBestSettingNeedsSeedsAndUtility(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		seeds  int
@@ -54,7 +54,7 @@ func TestTheBestSettingHasSeveralSeedsAndTheUtilityOfTheBest(t *testing.T) {
 	}
 }
 
-func TestWithoutReplicatesNoSettingIsTheBest(t *testing.T) {
+func TestBestSettingNeedsReplicates(t *testing.T) {
 	t.Parallel()
 	if table := written(t, sample(), "table"); strings.Contains(table, "Best at") {
 		t.Errorf("the table is\n%s", table)

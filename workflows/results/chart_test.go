@@ -53,7 +53,7 @@ func check(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-func TestEachAxisIsDrawnByItself(t *testing.T) {
+func TestEachAxisHasOneChart(t *testing.T) {
 	t.Parallel()
 	list := charts(t,
 		attacked("c01", 0.2, 3, "data.devices.size", "1", "seed", "1"),
@@ -73,7 +73,7 @@ func TestEachAxisIsDrawnByItself(t *testing.T) {
 }
 
 // Figure 12 of Orekondy et al. 2018: a line a defence, from the cell without any.
-func TestUtilityIsThatOfTheFirstCell(t *testing.T) {
+func TestChartUtilityIsRelativeToFirstCell(t *testing.T) {
 	t.Parallel()
 	const defence, noise = "data.devices.defence", "training.client.noise"
 	list := charts(t,
@@ -96,7 +96,7 @@ func TestUtilityIsThatOfTheFirstCell(t *testing.T) {
 	}
 }
 
-func TestNothingIsComparedWithItself(t *testing.T) {
+func TestSingleOrEqualModelsHaveNoUtilityChart(t *testing.T) {
 	t.Parallel()
 	if list := charts(t, attacked("c01", 0.2, 3)); len(list) != 0 {
 		t.Errorf("one cell has %+v", list)
@@ -133,7 +133,7 @@ func TestChartsAreOnThePageAndInJSON(t *testing.T) {
 	}
 }
 
-func TestLongValuesHaveSeveralLines(t *testing.T) {
+func TestLongAxisValuesAreWrapped(t *testing.T) {
 	t.Parallel()
 	r := &Results{Cells: []Cell{
 		attacked("c01", 0.2, 16, "training.privacy", `{"clip":1,"delta":0.001,"noise_multiplier":0.1}`),
@@ -191,7 +191,7 @@ func replicatedCharts(t *testing.T) []Chart {
 }
 
 // By the definition, from the file of canaries.
-func TestRowsAreDrawnAsTheirCanariesSay(t *testing.T) {
+func TestRowChartsMatchTheirCanaries(t *testing.T) {
 	t.Parallel()
 	held := heldCanaries(t, replicated(t))
 	c := titled(t, replicatedCharts(t), "canaries memorized by random sampling, % by data.partition")
@@ -297,7 +297,7 @@ func TestCellsWithoutReplicatesHaveNoChartsOfRows(t *testing.T) {
 
 // Values keep the names of their axis where labels do not tell them apart, and the axis with the
 // most values is the one that is drawn.
-func TestAmbiguousLabelsNameNothing(t *testing.T) {
+func TestAmbiguousLabelsKeepAxisNames(t *testing.T) {
 	t.Parallel()
 	what := &charted{name: "bits"}
 	for i := range 6 {

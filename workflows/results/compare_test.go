@@ -58,7 +58,7 @@ by-user  pending       -                     -           -
 }
 
 // Fields that nobody wrote take no line of their own.
-func TestFieldsThatFollowFromOthersAreNamedAfterThem(t *testing.T) {
+func TestCompareListsDerivedFieldsTogether(t *testing.T) {
 	t.Parallel()
 	before := gridSide(t, "grid-1", "", 3)
 	after := gridSide(t, "grid-2", "training.algorithm=sgd training.client.learning_rate=0.25", 3)
@@ -75,7 +75,7 @@ func TestFieldsThatFollowFromOthersAreNamedAfterThem(t *testing.T) {
 	}
 }
 
-func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
+func TestCompareListsUnmatchedCells(t *testing.T) {
 	t.Parallel()
 	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "", 3)
 	after.Spec.Cells[1].Axes[0].Value = []byte(`"elsewhere"`)
@@ -198,7 +198,7 @@ func TestReplicatesAreComparedWithASingleSeedCellByCell(t *testing.T) {
 	}
 }
 
-func TestRoundsThatFollowFromEpochsAreNotComparedByThemselves(t *testing.T) {
+func TestCompareListsRoundsOfEpochsAsDerived(t *testing.T) {
 	t.Parallel()
 	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "training.cohort=10", 3)
 	for i, side := range []Side{before, after} {

@@ -27,7 +27,7 @@ import (
 
 // A cell goes on: after round 3 all is measured, after round 6 only the utility, and after
 // the last round nothing yet.
-func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
+func TestCurveOfRunningCellHasMeasuredRounds(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := plantest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
@@ -103,7 +103,7 @@ func loaded(t *testing.T, archive *storage.Archive, run *runs.Run) *results.Resu
 }
 
 // Of the open segment the last round has the time.
-func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
+func TestCurveReportsTimesOfRounds(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := plantest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
@@ -131,7 +131,7 @@ func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
 }
 
 // Rounds 2 and 3 take two minutes each. When round 1 began nobody knows.
-func TestACurveSaysHowFastItsRoundsWere(t *testing.T) {
+func TestCurveReportsRatesOfRounds(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := plantest.Resolve(t, strings.Replace(sampledOften, "{learning_rate: 0.1}", "{learning_rate: 0.1, schedule: {kind: step, every: 2, factor: 0.5}}", 1), []storage.Digest{storage.DigestOf([]byte("source"))})
@@ -165,7 +165,7 @@ func TestACurveSaysHowFastItsRoundsWere(t *testing.T) {
 	}
 }
 
-func TestACurveOfNoCellSaysWhichThereAre(t *testing.T) {
+func TestCurveOfUnknownCellListsCells(t *testing.T) {
 	t.Parallel()
 	spec := plantest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
 	run := &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
@@ -193,7 +193,7 @@ func rankedRun(t *testing.T) (archive *storage.Archive, run *runs.Run, input fun
 }
 
 // After round 3 both audits have looked, after round 6 one, after the last none.
-func TestCanariesLiveWhileTheCellGoesOn(t *testing.T) {
+func TestCanaryLivesOfRunningCell(t *testing.T) {
 	t.Parallel()
 	archive, run, input := rankedRun(t)
 	before, err := results.LoadCanaryLives(t.Context(), archive, run, "c01", 10)
@@ -227,7 +227,7 @@ func TestCanariesLiveWhileTheCellGoesOn(t *testing.T) {
 	}
 }
 
-func TestOutcomesOfOtherCanariesAreCorrupt(t *testing.T) {
+func TestMismatchedCanaryOutcomesAreCorrupt(t *testing.T) {
 	t.Parallel()
 	archive, run, input := rankedRun(t)
 	commit(t, archive, input(reports.PlacementsInput), population.CanariesBlob, []population.Placement{{Canary: population.Canary{HeldBack: true}}})

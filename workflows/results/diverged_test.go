@@ -52,7 +52,7 @@ func csvOf(t *testing.T, r *Results, rows Rows) (lines []map[string]string) {
 	return lines
 }
 
-func TestAModelThatDivergedIsAResultInEveryFormat(t *testing.T) {
+func TestDivergedModelIsShownInEveryFormat(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{
 		"table": "infinite", "latex": "& infinite", "html": "infinite", "csv": "perplexity_infinite", "parquet": "perplexity_infinite",
@@ -87,7 +87,7 @@ func TestAModelThatDivergedIsAResultInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestTablesWithoutInfinitiesHaveTheColumnsThatTheyAlwaysHad(t *testing.T) {
+func TestFiniteTablesHaveNoInfiniteColumns(t *testing.T) {
 	t.Parallel()
 	r := diverged()
 	r.Cells = r.Cells[:3]
@@ -100,7 +100,7 @@ func TestTablesWithoutInfinitiesHaveTheColumnsThatTheyAlwaysHad(t *testing.T) {
 	}
 }
 
-func TestTheTestLossOfAModelThatDivergedIsItsMeanLoss(t *testing.T) {
+func TestDivergedModelReportsMeanTestLoss(t *testing.T) {
 	t.Parallel()
 	for utility, want := range map[string]float64{
 		`{"perplexity": null, "infinite": true, "mean_loss": 3068.5, "all_targets": {"perplexity": null, "infinite": true, "mean_loss": 2999.5}}`: 2999.5,

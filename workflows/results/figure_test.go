@@ -78,7 +78,7 @@ func trained() *Results {
 }
 
 // Look at a picture that changes: results.html and replicates.html show others.
-func TestFiguresOfEveryKindLookAsTheyDid(t *testing.T) {
+func TestFiguresMatchGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for name, f := range kinds(t) {
 		if f == nil {

@@ -30,7 +30,7 @@ func read(t *testing.T, name string) *Results {
 
 // Programs read these, and people have them in papers: fields and columns may be
 // added, none may move.
-func TestRecordedResultsAreWrittenAsTheyWere(t *testing.T) {
+func TestResultsMatchGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for _, format := range FormatNames() {
 		t.Run(format, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestRecordedResultsAreWrittenAsTheyWere(t *testing.T) {
 }
 
 // Both cells have the same canaries, and in the second no beam search was asked for.
-func TestEveryCanaryHasARowWithWhatIsSaidOfIt(t *testing.T) {
+func TestCanaryRowsMatchGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for _, format := range FormatNames() {
 		f := must.Get(FormatNamed(format))(t)
@@ -60,7 +60,7 @@ func TestEveryCanaryHasARowWithWhatIsSaidOfIt(t *testing.T) {
 
 // JSON has all fields: the sequence found in place of a canary and its cost, and every
 // coin with its score and guess.
-func TestJSONHasWhatIsSaidOfEveryCanary(t *testing.T) {
+func TestJSONHasAllFieldsOfCanaries(t *testing.T) {
 	t.Parallel()
 	taskstest.File(t, filepath.Join("testdata", "canaries.json"), []byte(written(t, read(t, "canaries.json"), "json")))
 	for _, cell := range read(t, "canaries.json").Cells {

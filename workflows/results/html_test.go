@@ -151,7 +151,7 @@ func TestThePageHasACurveForEveryConfigurationAndRound(t *testing.T) {
 	}
 }
 
-func TestAVerdictOfARoundThatIsNoneIsAnError(t *testing.T) {
+func TestInvalidVerdictOfRoundIsReported(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Cells[0].Report = reported(`{"audit": {"canaries": []}, "curve": [{"round": 10, "probabilistic_extraction": []}, {"round": 20}]}`)
@@ -191,7 +191,7 @@ func markup(t *testing.T, page string) (elements []string) {
 	}
 }
 
-func TestTextsAreNoMarkup(t *testing.T) {
+func TestHTMLEscapesTexts(t *testing.T) {
 	t.Parallel()
 	got, want := markup(t, page(t, named(`"><script>alert(1)</script><p onclick='x' a="&lt;`))), markup(t, page(t, named("harmless")))
 	if !slices.Equal(got, want) {
@@ -199,7 +199,7 @@ func TestTextsAreNoMarkup(t *testing.T) {
 	}
 }
 
-func TestThePageSaysWhereItsNumbersComeFrom(t *testing.T) {
+func TestThePageReportsProvenance(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Origin = &Origin{Recipe: "name: sample\nseed: 7\n", Seeds: []uint64{7}, Submitted: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)}

@@ -10,7 +10,7 @@ import (
 )
 
 // By definition p is the share of all draws of signs that are at least as unequal.
-func TestTheSignTestCountsTheWaysToDrawSigns(t *testing.T) {
+func TestSignTestMatchesEnumeration(t *testing.T) {
 	t.Parallel()
 	for n := range 15 {
 		for more := range n + 1 {
@@ -32,7 +32,7 @@ func TestTheSignTestCountsTheWaysToDrawSigns(t *testing.T) {
 }
 
 // The expected values are those of scipy.stats.binomtest.
-func TestTheSignTestOfMany(t *testing.T) {
+func TestSignTestMatchesSciPy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		more, fewer int

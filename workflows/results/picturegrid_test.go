@@ -17,7 +17,7 @@ func axisOf(path string, value int) experiment.Axis {
 
 // For any cells that a grid leaves out, those in a row differ in the last axis alone, those
 // in a column have its value, and no two are in one place.
-func TestCellsStandSideBySideAlongTheirLastAxis(t *testing.T) {
+func TestPictureGridAlignsCellsByAxes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var cells []viewCell

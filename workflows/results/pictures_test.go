@@ -63,7 +63,7 @@ func commitBytes(t *testing.T, archive *storage.Archive, key storage.Key, name s
 }
 
 // Neither cell is done, and one has not measured round 6 before 9.
-func TestPicturesAreThereAsSoonAsTheirRoundIsMeasured(t *testing.T) {
+func TestPicturesAppearWhenRoundIsMeasured(t *testing.T) {
 	t.Parallel()
 	archive, run := audited(t, gans, "c01 3", "c01 6", "c02 3", "c02 9")
 	for shown, want := range map[results.Shown]string{
@@ -92,7 +92,7 @@ func TestPicturesAreThereAsSoonAsTheirRoundIsMeasured(t *testing.T) {
 	}
 }
 
-func TestDamagedPicturesAreNamed(t *testing.T) {
+func TestDamagedPicturesAreReported(t *testing.T) {
 	t.Parallel()
 	archive, run := audited(t, gans, "c01 3")
 	spec := plantest.Resolve(t, gans, []storage.Digest{storage.DigestOf([]byte("source"))})
@@ -103,7 +103,7 @@ func TestDamagedPicturesAreNamed(t *testing.T) {
 	must.Say(t, err, "run gans-1, cell c02, pictures after round 6: generated_images: ")
 }
 
-func TestOtherAuditsHaveNoPictures(t *testing.T) {
+func TestTextAuditsHaveNoPictures(t *testing.T) {
 	t.Parallel()
 	const texts = `
 name: texts

@@ -81,7 +81,7 @@ func replicateReport(row int, seed uint64) string {
 		recall, 70+2*float64(row)+rng.Float64(), memorized, found, strings.Join(canaries, ", "))
 }
 
-func TestReplicatesAreWrittenAsTheyWere(t *testing.T) {
+func TestReplicatesMatchGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for _, format := range FormatNames() {
 		t.Run(format, func(t *testing.T) {
@@ -105,7 +105,7 @@ func soFar(t *testing.T) *Results {
 }
 
 // A cell of a row has a table of its own, with its numbers and notes.
-func TestOneCellOfARowHasItsOwnTable(t *testing.T) {
+func TestSingleCellOfRowHasTable(t *testing.T) {
 	t.Parallel()
 	whole := replicated(t)
 	alone := must.Get(whole.Of("c05"))(t)
@@ -122,7 +122,7 @@ func TestOneCellOfARowHasItsOwnTable(t *testing.T) {
 	}
 }
 
-func TestBelowReplicatesStandThoseThatStillTrain(t *testing.T) {
+func TestTableShowsRunningCellsBelowReplicates(t *testing.T) {
 	t.Parallel()
 	before := must.Get(replicated(t).Table())(t)
 	table, err := soFar(t).Table()
@@ -145,7 +145,7 @@ func TestBelowReplicatesStandThoseThatStillTrain(t *testing.T) {
 	}
 }
 
-func TestRowsOfCellsSayOfWhichRoundTheyAre(t *testing.T) {
+func TestRowsOfCellsReportTheirRound(t *testing.T) {
 	t.Parallel()
 	lines := must.Get(csv.NewReader(strings.NewReader(written(t, soFar(t), "csv"))).ReadAll())(t)
 	of := func(line []string, column string) string { return line[slices.Index(lines[0], column)] }
@@ -289,7 +289,7 @@ func axesOf(values ...string) (axes experiment.Axes) {
 }
 
 // Included cells have axes of their own. By brute force: each row and every earlier one.
-func TestWhatIsComparedWithWhat(t *testing.T) {
+func TestDifferencesMatchEnumeration(t *testing.T) {
 	t.Parallel()
 	grids := [][]experiment.Axes{
 		{axesOf("a=1", "b=1"), axesOf("a=1", "b=2"), axesOf("a=2", "b=1"), axesOf("a=2", "b=2"), axesOf("c=7"), axesOf("c=8")},
@@ -369,7 +369,7 @@ func TestOnlyCanariesOfBothArePaired(t *testing.T) {
 }
 
 // An error that is a twentieth larger is no match, at any scale.
-func TestUtilityIsMatchedByWhatThereIs(t *testing.T) {
+func TestUtilityIsMatchedByAvailableMeasure(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		measure     string
@@ -441,7 +441,7 @@ func TestMeansAndDifferencesArePrintedAsTables(t *testing.T) {
 }
 
 // The rounds that a target took are a measure of the row.
-func TestRowsSayAfterHowManyRoundsTheyReachedTheirTarget(t *testing.T) {
+func TestRowsReportRoundsToTarget(t *testing.T) {
 	t.Parallel()
 	r := replicated(t)
 	taken := 0
@@ -462,7 +462,7 @@ func TestRowsSayAfterHowManyRoundsTheyReachedTheirTarget(t *testing.T) {
 	}
 }
 
-func TestReplicatesComeBackFromJSON(t *testing.T) {
+func TestReplicatesJSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	first := written(t, replicated(t), "json")
 	var back Results
@@ -473,7 +473,7 @@ func TestReplicatesComeBackFromJSON(t *testing.T) {
 }
 
 // Without replicates there is no word of them in any format.
-func TestResultsWithoutReplicatesSayNothingOfThem(t *testing.T) {
+func TestResultsWithoutReplicatesOmitThem(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"json", "csv", "parquet", "table"} {
 		text := written(t, recorded(t), format)
@@ -492,7 +492,7 @@ func TestResultsWithoutReplicatesSayNothingOfThem(t *testing.T) {
 }
 
 // A spread that is large beside the number has an interval of Student's t that leaves its range.
-func TestIntervalsStayWhereTheNumberCanBe(t *testing.T) {
+func TestIntervalsStayInRangeOfMeasure(t *testing.T) {
 	t.Parallel()
 	r := replicated(t)
 	for i := range r.Cells {
@@ -533,7 +533,7 @@ func TestIntervalsStayWhereTheNumberCanBe(t *testing.T) {
 }
 
 // Two seeds with accuracies of 2% and 98% have an interval of Student's t far outside [0, 1].
-func TestMeansOfSharesLieBetweenNoneAndAll(t *testing.T) {
+func TestIntervalsOfSharesStayInUnitRange(t *testing.T) {
 	t.Parallel()
 	r := replicated(t)
 	for i := range r.Cells {
@@ -565,7 +565,7 @@ func TestMeansOfSharesLieBetweenNoneAndAll(t *testing.T) {
 }
 
 // An empty table of rows tells how to get some; a file for programs has its header.
-func TestATableWithoutRowsSaysWhatWouldGiveSome(t *testing.T) {
+func TestEmptyTablesNameMissingSettings(t *testing.T) {
 	t.Parallel()
 	for rows, want := range map[Rows]string{
 		Means: "grid.replicates", Differences: "grid.replicates", Attacks: "audit.deanonymization", AttackedUsers: "audit.deanonymization", Membership: "audit.membership", Canaries: "the block canaries",
@@ -579,7 +579,7 @@ func TestATableWithoutRowsSaysWhatWouldGiveSome(t *testing.T) {
 	}
 }
 
-func TestALargeShareOfCanariesIsNoted(t *testing.T) {
+func TestLargeShareOfCanariesWarns(t *testing.T) {
 	t.Parallel()
 	for replaced, want := range map[int]bool{0: false, 10: false, 81: true} {
 		report := new(reports.Report)

@@ -80,7 +80,7 @@ c04 (iid, FedAvg) failed: step 3: training diverged
 }
 
 // A note on several cells stands once in the list for readers; every cell keeps its own notes.
-func TestNotesThatCellsShareStandOnce(t *testing.T) {
+func TestSharedNotesArePrintedOnce(t *testing.T) {
 	t.Parallel()
 	cell := func(name, rounds string) Cell {
 		return Cell{Cell: name, Label: "a " + name, Status: Done, Report: reported(`{"training": {"rounds": ` + rounds + `}, "privacy_budget": {"epsilon": 8, "delta": 1e-5, "stopped": true}}`)}
@@ -117,7 +117,7 @@ func TestNotesThatCellsShareStandOnce(t *testing.T) {
 	}
 }
 
-func TestAGateThatAllCellsFailIsTheirs(t *testing.T) {
+func TestGateFailedByAllCellsIsNotedOnce(t *testing.T) {
 	t.Parallel()
 	failed := Cell{Cell: "c01", Label: "a", Status: Done, Report: reported(`{"training": {"rounds": 5}}`), Gate: GateFailed, Breaches: []string{"accuracy is 1%, below the limit of 12%"}}
 	other := failed
@@ -133,7 +133,7 @@ func TestAGateThatAllCellsFailIsTheirs(t *testing.T) {
 }
 
 // Images have no canaries, and so none of their columns.
-func TestATableHasNoColumnThatNoCellHasAnythingFor(t *testing.T) {
+func TestTableOmitsEmptyColumns(t *testing.T) {
 	t.Parallel()
 	gan := Cell{Cell: "c01", Label: "gan", Status: Done, Report: reported(`{"audit": {"generated_images": {"images": 100, "inverted": {"count": 25, "of": 100, "share": 0.25}}}}`)}
 	cnn := Cell{Cell: "c02", Label: "cnn", Status: Done, Report: reported(`{"utility": {"recall_at_1": 0.96, "perplexity": 1.2}}`)}
@@ -155,7 +155,7 @@ func TestATableHasNoColumnThatNoCellHasAnythingFor(t *testing.T) {
 	}
 }
 
-func TestJSONComesBackAsItWas(t *testing.T) {
+func TestJSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	var first, second bytes.Buffer
 	must.Do(t, sample().Write(&first, "json"))
@@ -276,7 +276,7 @@ func written(t *testing.T, r *Results, format string) string {
 }
 
 // Every format that prints an epsilon prints its assumptions.
-func TestNoFormatPrintsABareEpsilon(t *testing.T) {
+func TestEveryFormatPrintsEpsilonAssumptions(t *testing.T) {
 	t.Parallel()
 	for _, format := range FormatNames() {
 		text := strings.ReplaceAll(written(t, sample(), format), "1e-07", "1e-7") // JSON writes it so
@@ -289,7 +289,7 @@ func TestNoFormatPrintsABareEpsilon(t *testing.T) {
 }
 
 // Every format shows a failed gate, and none calls it passed.
-func TestAFailedGateStandsInEveryForm(t *testing.T) {
+func TestFailedGateIsShownInEveryFormat(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Cells[0].Gate, r.Cells[0].Breaches = GateFailed, []string{"exposure is 20, above the limit of 15", "accuracy is 1%, below the limit of 12%"}
@@ -323,7 +323,7 @@ func TestAFailedGateStandsInEveryForm(t *testing.T) {
 }
 
 // The mark of a model that has hardly learned stands in every form, and so does its explanation.
-func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
+func TestModelAtBaselineIsMarkedInEveryFormat(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Cells[0].Utility = json.RawMessage(`{"recall_at_1":0.05,"perplexity":400,"tokens":9000,"baseline":{"recall_at_1":0.052,"perplexity":389.1,"tokens":9000},"at_baseline":true}`)
@@ -346,7 +346,7 @@ func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
 }
 
 // JSON says of a convention that is no proof whether data or an audit refute it.
-func TestTheConventionThatIsRefutedUnderestimates(t *testing.T) {
+func TestRefutedConventionUnderestimates(t *testing.T) {
 	t.Parallel()
 	report := privacy.Report{Epsilon: 1, EpsilonProved: 5, Neighbouring: privacy.ReplaceOne, NoiseMultiplier: 1}
 	proved := privacy.Report{Epsilon: 1, EpsilonProved: 1, Neighbouring: privacy.AddOrRemoveOne, NoiseMultiplier: 1}
@@ -363,7 +363,7 @@ func TestTheConventionThatIsRefutedUnderestimates(t *testing.T) {
 }
 
 // A gate that is met by some numbers alone names the others in every form.
-func TestEveryFormNamesTheNumbersThatAGateHasNotJudged(t *testing.T) {
+func TestEveryFormatListsUnjudgedNumbers(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Cells[0].Gate, r.Cells[0].Unjudged = GateMet, []string{"the AUC of one user"}

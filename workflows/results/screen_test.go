@@ -129,7 +129,7 @@ func screened(t *testing.T, r *Results, s Terminal) string {
 }
 
 // Tables of --rows fold by the same function as those of cells, which keeps every text. Here each row keeps its name.
-func TestTablesOfOtherRowsFitTheScreen(t *testing.T) {
+func TestTablesOfNonCellRowsFitScreen(t *testing.T) {
 	t.Parallel()
 	results := map[Rows]*Results{Canaries: recorded(t), Means: replicated(t), Differences: replicated(t)}
 	for rows, r := range results {
@@ -174,7 +174,7 @@ func TestAScreenNamesTheBaselineAndFoldsNotes(t *testing.T) {
 }
 
 // A text of an experiment cannot send escape sequences to the terminal.
-func TestAScreenShowsNoEscapeSequenceOfATable(t *testing.T) {
+func TestScreenStripsEscapeSequences(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	(&Terminal{Width: 80}).table(&b, []string{"setting", "a"}, [][]string{{"x\x1b[31my", "\x1b]0;title\x07"}})
@@ -185,7 +185,7 @@ func TestAScreenShowsNoEscapeSequenceOfATable(t *testing.T) {
 
 // A table of other rows says, too, which models have learned little and which gates have failed: its numbers alone would read
 // as those of a safe training.
-func TestTablesOfOtherRowsSayWhichModelsHaveLearnedLittle(t *testing.T) {
+func TestTablesOfNonCellRowsMarkModelsAtBaseline(t *testing.T) {
 	t.Parallel()
 	r := recorded(t)
 	r.Cells[0].Utility = json.RawMessage(`{"recall_at_1":0.05,"perplexity":400,"tokens":9000,"baseline":{"recall_at_1":0.052,"perplexity":389.1,"tokens":9000},"at_baseline":true}`)

@@ -43,7 +43,7 @@ func TestATableOfSeveralSeedsNamesItsSpreads(t *testing.T) {
 }
 
 // "refutes epsilon" above "0.0 ± 0.0" would read as a refuted epsilon of 0.
-func TestARowCountsItsTrueSeeds(t *testing.T) {
+func TestRowsCountSeedsOfTruthValues(t *testing.T) {
 	t.Parallel()
 	column := tableColumn{Measure: &audits.Measure{Name: "refuted", Header: "refutes epsilon", Scale: audits.Percent, Of: audits.Of(func(refuted *bool) bool { return *refuted })}}
 	for want, refuted := range map[string][]float64{"0 of 3": {0, 0, 0}, "1 of 3": {0, 1, 0}, "1 of 1": {1}} {

@@ -10,7 +10,7 @@ import (
 
 // One canary among ten references has rank 1 by chance with 1/11, so that no number of canaries would be a find: the note names
 // the canary that there is, and no number of canaries above it.
-func TestANoteOnTooFewCanariesNamesNoMoreThanThereAre(t *testing.T) {
+func TestPowerNoteNamesAvailableCanaries(t *testing.T) {
 	t.Parallel()
 	for perConfiguration, wants := range map[string][]string{
 		"1":  {"random_sampling has found nothing, and cannot find a leak of any size: all of the inserted canaries (1) are counted by chance"},
@@ -43,7 +43,7 @@ model: {embedding: 8, units: 8}
 	}
 }
 
-func TestANoteNamesTheFalseAlarmsOfItsFind(t *testing.T) {
+func TestUndetectedNoteNamesFalseAlarmRate(t *testing.T) {
 	t.Parallel()
 	u := Undetected{Statement: "neighbours", Find: "the claim is refuted by the noise", chance: 1e-4}
 	if want := "(a finding, by chance in at most 0.01%: the claim is refuted by the noise)"; !strings.Contains(u.String(), want) {

@@ -60,7 +60,7 @@ func TestWithheldNumbersAreAbsent(t *testing.T) {
 }
 
 // A program need not tell its loss; 0 would be a perfect one.
-func TestALossThatIsNotToldIsAbsent(t *testing.T) {
+func TestUnreportedLossIsAbsent(t *testing.T) {
 	t.Parallel()
 	rounds := results.Rounds{Cells: []results.CellRounds{{Cell: "c01", Rounds: []results.Round{
 		{Row: checkpoints.Row{Round: 1, Tokens: 7}}, {Row: checkpoints.Row{Round: 2, Tokens: 7, Loss: 2.5}},
@@ -77,7 +77,7 @@ func TestALossThatIsNotToldIsAbsent(t *testing.T) {
 
 // A program tells rounds, losses and counts alone. Norms, and counts that it did not tell, are absent
 // from every format, also of rounds that were read from a server.
-func TestNumbersThatAProgramDoesNotTellAreAbsent(t *testing.T) {
+func TestUnreportedNumbersOfProgramAreAbsent(t *testing.T) {
 	t.Parallel()
 	const program = `{"run":"r","experiment":"e","cells":[{"cell":"c01","label":"program","axes":{},"rounds":[{"round":1,"tokens":7,"loss":2.5},{"round":2,"clients":3,"examples":5,"loss":2}]}]}`
 	var rounds results.Rounds

@@ -17,7 +17,7 @@ import (
 // An older leader rejects for good a run with a field that it does not know, unless the number of the format
 // tells that a newer build wrote the record. So the list of fields belongs to a number: when it changes, and a
 // release has written this number, SpecFormat.Number rises.
-func TestAFormatOfRunsHasOneListOfFields(t *testing.T) {
+func TestRunFormatHasOneListOfFields(t *testing.T) {
 	t.Parallel()
 	type object struct {
 		Properties map[string]any `json:"properties"`

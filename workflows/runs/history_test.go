@@ -26,7 +26,7 @@ func kindsOf(h History) []Kind {
 	return kinds
 }
 
-func TestAHistoryHasWhatChangedSomethingInItsOrder(t *testing.T) {
+func TestHistoryListsEffectiveEntriesInOrder(t *testing.T) {
 	t.Parallel()
 	key := storage.Key{Digest: storage.DigestOf([]byte("n"))}
 	var s State
@@ -63,7 +63,7 @@ func TestAHistoryHasWhatChangedSomethingInItsOrder(t *testing.T) {
 }
 
 // A coordinator sees the record of a run before its submission stands in the log.
-func TestARunIsSubmittedBeforeItBegins(t *testing.T) {
+func TestHistoryPutsSubmissionFirst(t *testing.T) {
 	t.Parallel()
 	var s State
 	for _, kind := range []Kind{Started, Submitted, PauseEntry} {
@@ -97,7 +97,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 }
 
 // A clone changes independently, even if entries were dropped meanwhile.
-func TestClonesKeepTheirHistories(t *testing.T) {
+func TestClonesHaveIndependentHistories(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -119,7 +119,7 @@ func TestClonesKeepTheirHistories(t *testing.T) {
 	}
 }
 
-func TestEventsAreToldInSentences(t *testing.T) {
+func TestEntryString(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		e    Entry
@@ -140,7 +140,7 @@ func TestEventsAreToldInSentences(t *testing.T) {
 	}
 }
 
-func TestALongDocumentIsKeptCompressedAndReadsBack(t *testing.T) {
+func TestLongDocumentIsCompressedAndRestored(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 10, longDocument - 1, longDocument, 20 * longDocument} {
 		want := Spec{Name: "x", Experiment: bytes.Repeat([]byte("{}"), size/2)}
@@ -155,7 +155,7 @@ func TestALongDocumentIsKeptCompressedAndReadsBack(t *testing.T) {
 	}
 }
 
-func TestADocumentThatGrowsTooMuchIsRefused(t *testing.T) {
+func TestOversizedAndBrokenDocumentsAreRejected(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -175,7 +175,7 @@ func TestADocumentThatGrowsTooMuchIsRefused(t *testing.T) {
 	}
 }
 
-func TestADocumentOfAnotherSizeThanItStatesIsRefused(t *testing.T) {
+func TestDocumentWithWrongSizeIsRejected(t *testing.T) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, _ = w.Write(bytes.Repeat([]byte("{}"), 1<<20))
@@ -196,7 +196,7 @@ func TestADocumentOfAnotherSizeThanItStatesIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheSizeOfAPackedRecordIsThatOfTheLargestDocument(t *testing.T) {
+func TestUnpackedSizeOfPackedRecordIsMaximum(t *testing.T) {
 	t.Parallel()
 	packed := must.Get(json.Marshal(Spec{Experiment: make([]byte, longDocument)}))(t)
 	hidden := bytes.Replace(packed, []byte(`"H`), []byte(`"\u0048`), 1)

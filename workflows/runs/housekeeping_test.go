@@ -35,7 +35,7 @@ func TestPinsAddUpAndEnd(t *testing.T) {
 	}
 }
 
-func TestOnlyFinishedRunsThatAreNotPinnedAreRemoved(t *testing.T) {
+func TestRemoveRejectsUnfinishedAndPinnedRuns(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t)
 	ctx := context.Background()
@@ -73,7 +73,7 @@ func TestOnlyFinishedRunsThatAreNotPinnedAreRemoved(t *testing.T) {
 
 // A run that was not removed and whose record is gone is listed with the reason, until its
 // remaining objects are removed. A removal that was cut short leaves no such run.
-func TestARunThatHasLostItsRecordIsListed(t *testing.T) {
+func TestRunWithoutRecordIsListed(t *testing.T) {
 	t.Parallel()
 	s, archive := newService(t)
 	lost, _ := submit(t, s, specOf("x"), true)
@@ -97,7 +97,7 @@ func TestARunThatHasLostItsRecordIsListed(t *testing.T) {
 
 // A new run never takes the id under which a removal that was cut short has left
 // a log.
-func TestAnIdWithLeftoversIsNotTaken(t *testing.T) {
+func TestRunIDWithLeftoversIsNotReused(t *testing.T) {
 	t.Parallel()
 	s, archive := newService(t)
 	ctx := context.Background()

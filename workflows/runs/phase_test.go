@@ -37,7 +37,7 @@ func docText(file *ast.File) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestTheDrawingShowsTheMoves(t *testing.T) {
+func TestPackageCommentMatchesMoves(t *testing.T) {
 	t.Parallel()
 	names := func(phases []Phase) string {
 		var all []string
@@ -86,7 +86,7 @@ func randomEntry(r *rand.Rand) Entry {
 }
 
 // For any entries in any order, phases change by the moves alone.
-func TestPhasesChangeByTheMovesAlone(t *testing.T) {
+func TestPhasesChangeOnlyByMoves(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for seed := range uint64(200) {
@@ -120,7 +120,7 @@ func TestPhasesChangeByTheMovesAlone(t *testing.T) {
 }
 
 // An allowed operation counts in the log, and a refused one changes no phase.
-func TestCommandsAreRefusedIfTheyChangeNothing(t *testing.T) {
+func TestIneffectiveCommandsAreRejected(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -147,7 +147,7 @@ func TestCommandsAreRefusedIfTheyChangeNothing(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysWhichRunsTheCommandIsFor(t *testing.T) {
+func TestRejectedCommandReportsExpectedPhase(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]string{
 		PauseEntry:  "run x is done: the run's state does not allow it; expected a queued, running or paused run",

@@ -46,7 +46,7 @@ func steer(t *testing.T, s *Service, id string, entries ...Entry) {
 	must.Do(t, s.Append(context.Background(), id, entries...))
 }
 
-func TestTheSameExperimentHasTheSameIDInEveryFreshStore(t *testing.T) {
+func TestRunIDDependsOnExperimentAlone(t *testing.T) {
 	t.Parallel()
 	one, _ := newService(t)
 	two, _ := newService(t)
@@ -57,7 +57,7 @@ func TestTheSameExperimentHasTheSameIDInEveryFreshStore(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedRunIsContinuedAndAFinishedOneIsNot(t *testing.T) {
+func TestSubmissionContinuesOnlyUnfinishedRun(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t)
 	first, continued := submit(t, s, specOf("x"), false)
@@ -84,7 +84,7 @@ func TestAnUnfinishedRunIsContinuedAndAFinishedOneIsNot(t *testing.T) {
 	}
 }
 
-func TestASubmissionThatWasCutShortIsCompleted(t *testing.T) {
+func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 	t.Parallel()
 	s, archive := newService(t)
 	first, _ := submit(t, s, specOf("x"), false)
@@ -116,7 +116,7 @@ func TestConcurrentSubmissionsMakeOneRun(t *testing.T) {
 
 // For any entries by any processes, a fold over a compacted log equals one over
 // the whole log.
-func TestFoldingALogChangesNothing(t *testing.T) {
+func TestCompactedLogYieldsSameState(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s, _ := newService(t)
@@ -147,7 +147,7 @@ func TestFoldingALogChangesNothing(t *testing.T) {
 	}
 }
 
-func TestSteeringIsRefusedWhereItMakesNoSense(t *testing.T) {
+func TestSteerRejectsInvalidPhases(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s, _ := newService(t)
@@ -207,7 +207,7 @@ func TestRetryForgetsFailures(t *testing.T) {
 
 // A retry may come between a failure and the end of the run that the coordinator
 // has concluded from it, not knowing of the retry.
-func TestARetryOutlivesAnEndWrittenWithoutKnowingIt(t *testing.T) {
+func TestRetryOutlivesConcurrentEnd(t *testing.T) {
 	t.Parallel()
 	key := storage.Key{Digest: storage.DigestOf([]byte("a"))}
 	failure := Entry{Kind: NodeFailed, Key: &key, Error: "x", Cells: []string{"c01"}}
@@ -226,7 +226,7 @@ func TestARetryOutlivesAnEndWrittenWithoutKnowingIt(t *testing.T) {
 	}
 }
 
-func TestADamagedSpecIsReadAgainAndNeverBelieved(t *testing.T) {
+func TestDamagedSpecIsReadAgainThenRejected(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	run, _ := submit(t, NewService(storage.NewArchive(memory), nil), specOf("x"), false)
@@ -246,7 +246,7 @@ func TestADamagedSpecIsReadAgainAndNeverBelieved(t *testing.T) {
 	}
 }
 
-func TestASpecMustHaveTheDigestOfItsExperiment(t *testing.T) {
+func TestSubmitRejectsSpecWithWrongDigest(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t)
 	spec := specOf("x")

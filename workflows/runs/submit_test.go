@@ -82,7 +82,7 @@ func TestConcurrentSubmissionsOfDifferentPrioritiesMakeOneRun(t *testing.T) {
 	}
 }
 
-func TestARunThatContinuesTakesThePriorityOfTheSubmission(t *testing.T) {
+func TestContinuedRunTakesPriorityOfSubmission(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t)
 	spec := specOf("x")

@@ -39,7 +39,7 @@ audit: {every: 15, utility: false, enumeration: {prefix: 3}, suggestions: {}, fa
 `
 
 // Enumeration after all words but the last ranks the last word, too.
-func TestRanksAreThoseOfEnumeration(t *testing.T) {
+func TestRanksMatchEnumeration(t *testing.T) {
 	t.Parallel()
 	report := plantest.CellReport(t, file)
 	var outcome suggestions.Outcome
@@ -100,7 +100,7 @@ func TestResultsHaveItsColumnsLimitAndCurve(t *testing.T) {
 	}
 }
 
-func TestMistakesInTheFileAreFound(t *testing.T) {
+func TestInvalidFieldsAreRejected(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
 		"audit.suggestions={shown: 0}":                                "audit.suggestions.shown: is 0; expected a whole number from 1 to 100",

@@ -127,7 +127,7 @@ func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
 	}
 }
 
-func TestLabelsOfTwoRowsAreToldOnce(t *testing.T) {
+func TestSharedLabelPartsArePrintedOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ label, other, want string }{
 		{"by-user, SGD, b=32", "iid, SGD, b=32", "SGD, b=32: by-user minus iid"},
@@ -143,7 +143,7 @@ func TestLabelsOfTwoRowsAreToldOnce(t *testing.T) {
 }
 
 // Three configurations; the rarest is 1/100 of the records of 1/10 of the users.
-func TestTheRarestConfigurationIsAPlaceAmongAll(t *testing.T) {
+func TestRarestMemorizedConfigurationIsRanked(t *testing.T) {
 	t.Parallel()
 	canary := func(users, examples, memorized string) map[string]string {
 		return map[string]string{"user_probability": users, "example_probability": examples, "memorized": memorized}
@@ -165,7 +165,7 @@ func TestTheRarestConfigurationIsAPlaceAmongAll(t *testing.T) {
 }
 
 // As scipy.stats.pearsonr([50, 60, 70], [9, 5, 4]) says; the second row has two canaries.
-func TestPerplexityIsComparedWithTheMeanExposureOfARow(t *testing.T) {
+func TestPerplexityIsCorrelatedWithMeanExposure(t *testing.T) {
 	t.Parallel()
 	rows := table{
 		{"row": "r01", perplexityOfCell: "50", "fitted_exposure": "9"},
@@ -201,7 +201,7 @@ func TestMeansAreComparedByWelch(t *testing.T) {
 }
 
 // The diagonal has a mean of 8, and the rest one of 6.
-func TestAttacksAtOtherStagesAreComparedWithThoseAtTheSame(t *testing.T) {
+func TestStageShareComparesOtherAndSameStages(t *testing.T) {
 	t.Parallel()
 	if share, ok := keptAtOtherStages(table{{"deanonymization_stages": "9 5; 7 7"}}); !ok || share != 0.75 {
 		t.Errorf("%v is kept, want 0.75", share)
@@ -211,7 +211,7 @@ func TestAttacksAtOtherStagesAreComparedWithThoseAtTheSame(t *testing.T) {
 	}
 }
 
-func TestFederatedTrainingIsAShareOfCentralTraining(t *testing.T) {
+func TestFederatedShareOfCentralTraining(t *testing.T) {
 	t.Parallel()
 	rows := table{{"row": "r01", "recall_at_1": "0.3"}, {"row": "r02", "recall_at_1": "0.4"}}
 	if share, ok := federatedShare("recall_at_1")(rows); !ok || math.Abs(share-0.75) > 1e-15 {
@@ -222,7 +222,7 @@ func TestFederatedTrainingIsAShareOfCentralTraining(t *testing.T) {
 	}
 }
 
-func TestUsersBelowHalfAreThoseOfTheLowerHalfOfTheHistogram(t *testing.T) {
+func TestUsersBelowHalfCountsLowerHistogram(t *testing.T) {
 	t.Parallel()
 	if users, ok := usersBelowHalf(table{{"prepared_users_accuracy_histogram": "5 4 0 7"}}); !ok || users != 9 {
 		t.Errorf("%v users, want 9", users)

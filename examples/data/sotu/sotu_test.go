@@ -36,7 +36,7 @@ func TestSplitFindsSentences(t *testing.T) {
 	}
 }
 
-func TestSentencesTidiesSpaceAndDropsWhatHasNoWord(t *testing.T) {
+func TestSentencesTrimsSpaceAndDropsWordless(t *testing.T) {
 	t.Parallel()
 	got := sentences("One\n\ntwo.  * * *. Three\x02four. ... ")
 	if want := []string{"One two.", "Three four."}; !slices.Equal(got, want) {
@@ -60,7 +60,7 @@ func TestALeavingPresidentComesFirst(t *testing.T) {
 	}
 }
 
-func TestConvertWritesTheSameBytesEachTime(t *testing.T) {
+func TestConvertIsDeterministic(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()
 	for name, a := range map[string]address{
@@ -94,7 +94,7 @@ func TestConvertWritesTheSameBytesEachTime(t *testing.T) {
 	}
 }
 
-func TestConvertSaysWhatIsWrong(t *testing.T) {
+func TestConvertReportsBadInput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out := filepath.Join(t.TempDir(), "out.gz")

@@ -95,7 +95,7 @@ func TestExport(t *testing.T) {
 // more, by other tests. As many as the power says, and no more, have an interval below a part of the claimed noise,
 // because the only part has the interval of all noise. Both hold within three standard errors, which a right
 // power misses in one of 370 cases.
-func TestThePowerIsThatOfReplays(t *testing.T) {
+func TestPowerMatchesSimulatedReplays(t *testing.T) {
 	t.Parallel()
 	const trials, rounds, width, share, part = 200, 30, 40, 0.9, 0.965
 	rng, refuted, below, tests, intervals := rand.New(rand.NewPCG(3, 4)), 0, 0, 0, 0

@@ -65,7 +65,7 @@ func TestDescriptionsAreComplete(t *testing.T) {
 
 // Columns of CSV and Parquet have names of their own in both tables, that of the cells and
 // that of the canaries.
-func TestColumnsHaveNamesOfTheirOwn(t *testing.T) {
+func TestColumnNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	cells, canaries := []string{}, []string{}
 	for _, d := range Audits() {
@@ -108,7 +108,7 @@ func TestTheMethodOfEveryAuditIsWrittenDown(t *testing.T) {
 }
 
 // A measure's names exist.
-func TestMeasuresNameOthers(t *testing.T) {
+func TestMeasureReferencesExist(t *testing.T) {
 	t.Parallel()
 	for _, d := range Audits() {
 		measures, canary := columnsOf(d.Measures), columnsOf(d.Canary)
@@ -128,7 +128,7 @@ func TestMeasuresNameOthers(t *testing.T) {
 
 // A limit on a number without a value is not kept in silence: of a cell without the outcome, and of one whose
 // outcome has measured nothing. Of natural secrets, 0 in the text are a number.
-func TestALimitOnAbsentNumbersIsNotKeptInSilence(t *testing.T) {
+func TestLimitsReportAbsentNumbers(t *testing.T) {
 	t.Parallel()
 	limits := 0
 	for _, d := range Audits() {
@@ -170,7 +170,7 @@ func generous(t *testing.T, d *audits.Description) (given []audits.GivenLimit) {
 }
 
 // Each column has a phrase beside its name, and no two phrases are equal.
-func TestEveryMeasureHasAPhraseOfItsOwn(t *testing.T) {
+func TestMeasureDocsAreUnique(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{}
 	measure := func(d *audits.Description, m *audits.Measure) {
@@ -203,7 +203,7 @@ func TestEveryMeasureHasAPhraseOfItsOwn(t *testing.T) {
 }
 
 // The exceptions measure no leak, except skew_normal, whose power is that of exposure, and privacy, which is proved.
-func TestEveryAuditHasPowerOrSaysWhyNot(t *testing.T) {
+func TestAuditsHavePowerOrReason(t *testing.T) {
 	t.Parallel()
 	without := []string{"utility", "baselines", "accuracy_per_user", "samples", "generated_images", "upper_bound", "skew_normal", "privacy"}
 	for _, d := range Audits() {
@@ -215,7 +215,7 @@ func TestEveryAuditHasPowerOrSaysWhyNot(t *testing.T) {
 
 // Audits of membership and of pairs say before training that they are too small for any find, and only then: the
 // power for the largest leak is about 0, at each number of users.
-func TestTooFewForAFindIsSaid(t *testing.T) {
+func TestPowerReportsTooSmallAudits(t *testing.T) {
 	t.Parallel()
 	for name, fields := range map[string]string{
 		"one_run":         `{"one_run": {"canaries": 10, "guesses": {"k_plus": 3, "k_minus": 3}, "delta": 1e-5, "confidence": "95%", "trade_off": true}}`,

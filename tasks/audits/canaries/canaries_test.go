@@ -114,7 +114,7 @@ func TestEachAuditFindsTheCanaryOfATrainedModel(t *testing.T) {
 }
 
 // A search that needs more than its limit says so, and keeps its findings.
-func TestASearchThatIsCutSaysSo(t *testing.T) {
+func TestCutSearchReportsItsLimit(t *testing.T) {
 	t.Parallel()
 	report := plantest.CellReport(t, memorizedFile, "audit.search.expansions=40", "training.rounds=1",
 		"audit.random_sampling=null", "audit.enumeration=null", "audit.skew_normal=null", "audit.beam_search=null", "audit.probabilistic_extraction=null")

@@ -24,7 +24,7 @@ func TestALargerShareOnlyAddsToASmaller(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTextsAreNoFaultsOfImages(t *testing.T) {
+func TestFaultsAreLimitedToTheirLevels(t *testing.T) {
 	t.Parallel()
 	for _, s := range All() {
 		p := Planted{Fault: s.Fault, Users: 1}

@@ -86,7 +86,7 @@ func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 	}
 }
 
-func TestTheReportTellsCanariesInOneHalfFromThoseInBoth(t *testing.T) {
+func TestDisagreementReportSeparatesOneAndBothHalves(t *testing.T) {
 	t.Parallel()
 	d := filters.Disagreement{Sentences: filters.Removed{3, 90}, Canaries: []filters.DisagreedCanary{
 		{Copies: [2]int{1, 0}, Removed: true}, {Copies: [2]int{0, 2}}, {Copies: [2]int{1, 1}}, {Copies: [2]int{0, 1}, Removed: true},
@@ -97,7 +97,7 @@ func TestTheReportTellsCanariesInOneHalfFromThoseInBoth(t *testing.T) {
 	}
 }
 
-func TestTheDisagreementFilterRefusesWhatItCannotUse(t *testing.T) {
+func TestDisagreementFilterRejectsBadInput(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "a", "b")
 	for want, try := range map[string]func() (*taskstest.Node, error){

@@ -28,7 +28,7 @@ func found(s *filters.PatternSet, text string) []string {
 	return list
 }
 
-func TestEveryFormIsFoundWhereItStandsByItself(t *testing.T) {
+func TestPatternsMatchOnlyWholeForms(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		"pay by 4111111111111111, please":       {"card: 4111111111111111"},
@@ -73,7 +73,7 @@ func TestFormsAreFoundInWords(t *testing.T) {
 	}
 }
 
-func TestOwnExpressionsAreFoundAsTheyAre(t *testing.T) {
+func TestCustomExpressionsMatchUnchanged(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, []filters.Pattern{filters.SSN}, `\bemp-\d{5}\b`, `6789`)
 	want := []string{`\bemp-\d{5}\b: emp-12345`, "ssn: 123-45-6789", "6789: 6789"}
@@ -127,7 +127,7 @@ func checkSpans(t *testing.T, spans []filters.Span, n int) {
 	}
 }
 
-func TestWhatCannotBeLookedForIsRefused(t *testing.T) {
+func TestNewPatternsRejectsBadPatterns(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		named []filters.Pattern

@@ -104,7 +104,7 @@ func (s secretive) texts(t *testing.T, p *population.Population) (all []string) 
 
 var commonPatterns = []filters.Pattern{filters.Card, filters.SSN, filters.Email}
 
-func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
+func TestSanitizationMasksMatchesAndReportsMisses(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "pin 987-65-4320 is mine", "my ssn is 219099999")
 	got, report := s.sanitize(t, filters.SanitizeParams{Patterns: append(commonPatterns, filters.Phone), Own: []string{"it w.s"}, Remove: filters.RemoveMatch})
@@ -121,7 +121,7 @@ func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
 	}
 }
 
-func TestACaughtCanaryIsOneNoMore(t *testing.T) {
+func TestMaskedCanaryIsNoLongerCanary(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	got, report := s.sanitize(t, filters.SanitizeParams{Patterns: commonPatterns, Remove: filters.RemoveMatch})
@@ -159,7 +159,7 @@ func TestSanitizationMasksWholeWords(t *testing.T) {
 	}
 }
 
-func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
+func TestSanitizationRejectsBadParameters(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, text.ByteLevel, "a", "b")
 	for want, params := range map[string]filters.SanitizeParams{

@@ -39,7 +39,7 @@ func splitWhole(text string, unit Unit, longest int) (all []string) {
 	return all
 }
 
-func TestTextFilesAreSplitAsOneThatIsInMemory(t *testing.T) {
+func TestExamplesMatchInMemorySplit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bc ", "\n", "\r\n", "\n\n", " ", "\ufeff", "é", "\xff", strings.Repeat("long", 20), strings.Repeat("longer", 1000)}), 0, 30).Draw(t, "pieces"), "")
@@ -62,7 +62,7 @@ func TestTextFilesAreSplitAsOneThatIsInMemory(t *testing.T) {
 	})
 }
 
-func TestATextFileThatCannotBeReadSaysSo(t *testing.T) {
+func TestExamplesReportReadError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	var got error

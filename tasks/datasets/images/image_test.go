@@ -98,7 +98,7 @@ func withEXIF(t *testing.T, p image.Image, exif []byte) []byte {
 	return []byte(plain[:2] + segment(0xe0, "JFIF\x00") + segment(0xe1, "http://ns.adobe.com/xap/1.0/\x00") + segment(0xe1, "Exif\x00\x00"+string(exif)) + plain[2:])
 }
 
-func TestPicturesLieAsEXIFSays(t *testing.T) {
+func TestDecodeFollowsEXIFOrientation(t *testing.T) {
 	t.Parallel()
 	for o := 1; o <= 8; o++ {
 		width, height, want := seen(stored(), o)
@@ -127,7 +127,7 @@ func TestPicturesLieAsEXIFSays(t *testing.T) {
 }
 
 // Unreadable EXIF data leave the picture as it lies and cause no error.
-func TestADamagedEXIFStructureIsNoOrientation(t *testing.T) {
+func TestDamagedEXIFIsIgnored(t *testing.T) {
 	t.Parallel()
 	shape := Shape{Width: 3, Height: 2, Channels: 1, Classes: 1}
 	whole := tiff(binary.BigEndian, 6)
@@ -238,7 +238,7 @@ func TestJPEGFilesOfAllKindsAreReadOrNamed(t *testing.T) {
 	}
 }
 
-func TestAHugePictureIsRefusedBeforeItIsDecoded(t *testing.T) {
+func TestHugePictureIsRejectedBeforeDecoding(t *testing.T) {
 	t.Parallel()
 	huge := pngOf(t, stored())
 	binary.BigEndian.PutUint32(huge[16:], 1<<20)
@@ -310,7 +310,7 @@ func sized(width, height, channels int) Shape {
 }
 
 // Every image can be read back from its place on the sheet, and all else is the gap's grey.
-func TestEveryImageStandsInItsPlace(t *testing.T) {
+func TestSheetKeepsEveryImage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := sized(rapid.IntRange(1, 90).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels"))
@@ -370,7 +370,7 @@ func place(x, side int) (tile, in int) {
 	return x / (side + gap), x%(side+gap) - gap
 }
 
-func TestSheetsThatCannotBeDrawnAreRefused(t *testing.T) {
+func TestSheetsThatCannotBeDrawnAreRejected(t *testing.T) {
 	t.Parallel()
 	two := [][]byte{{1, 2}, {3, 4}}
 	for want, c := range map[string]struct {

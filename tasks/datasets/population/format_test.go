@@ -18,7 +18,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-func TestIndexComesBackAsWritten(t *testing.T) {
+func TestIndexRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var extents []Extent
@@ -44,7 +44,7 @@ func TestIndexComesBackAsWritten(t *testing.T) {
 	})
 }
 
-func TestOverlayComesBackAsWritten(t *testing.T) {
+func TestOverlayRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const canaries = 5
@@ -124,7 +124,7 @@ func smallShards(t *testing.T, examples [][]int32, perUser, size int) (*taskstes
 	return g, node
 }
 
-func TestReadersJoinWhatShardEdgesDivide(t *testing.T) {
+func TestReadersJoinExamplesAcrossShards(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var examples [][]int32
@@ -174,7 +174,7 @@ func TestDamagedShardsAreReportedAsCorrupt(t *testing.T) {
 	}
 }
 
-func TestGroupsThatDoNotFitAreRefused(t *testing.T) {
+func TestGroupsThatDoNotFitAreRejected(t *testing.T) {
 	t.Parallel()
 	good := encodeGroups([]uint32{0, 1, 0})
 	if groups, err := decodeGroups(good, 3); err != nil || !slices.Equal(groups, []uint32{0, 1, 0}) {

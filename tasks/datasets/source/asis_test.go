@@ -68,7 +68,7 @@ func TestNumbersAreFiniteAndDecimal(t *testing.T) {
 }
 
 // Tables pad numbers: the spaces around a score are none of it.
-func TestSpacesAroundAScoreAreNoPartOfIt(t *testing.T) {
+func TestScoresAreTrimmed(t *testing.T) {
 	t.Parallel()
 	for form, data := range scored(t, " 3 ", "2") {
 		padded, err := readAs(t, Reading{Label: ScoreLabel, Origin: Origin{Form: form}}, data)
@@ -79,7 +79,7 @@ func TestSpacesAroundAScoreAreNoPartOfIt(t *testing.T) {
 	}
 }
 
-func TestJSONIsReadAsItIsWritten(t *testing.T) {
+func TestJSONFieldsAreReadLiterally(t *testing.T) {
 	t.Parallel()
 	renamed := Reading{Origin: Origin{Form: forms.JSONLines, Columns: forms.Columns{Text: "body"}}}
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestJSONIsReadAsItIsWritten(t *testing.T) {
 }
 
 // An unclosed quote swallows the text after it, so the number of lost rows is unknown.
-func TestAQuoteThatTakesRowsIsRefusedAlsoWhereFaultsAreSkipped(t *testing.T) {
+func TestUnclosedQuoteIsRejectedDespiteSkipFaults(t *testing.T) {
 	t.Parallel()
 	rows := strings.Repeat("bob\tthe red boat\n", 5)
 	for name, c := range map[string]struct{ data, want string }{
@@ -142,7 +142,7 @@ func TestAQuoteThatTakesRowsIsRefusedAlsoWhereFaultsAreSkipped(t *testing.T) {
 	}
 }
 
-func TestColumnsOfSeveralValuesAreRefusedByName(t *testing.T) {
+func TestColumnsOfSeveralValuesAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	type inner struct {
@@ -182,7 +182,7 @@ func TestWideTextIsNamedInEveryFormOfText(t *testing.T) {
 	}
 }
 
-func TestMessagesHoldNoBytesOfTheData(t *testing.T) {
+func TestErrorsHoldNoControlCharactersOfData(t *testing.T) {
 	t.Parallel()
 	const escape = "us\x1b[31mer\u202e"
 	for form, data := range map[Form]string{
@@ -196,7 +196,7 @@ func TestMessagesHoldNoBytesOfTheData(t *testing.T) {
 	}
 }
 
-func TestLinesThatEndInCarriageReturnsAloneAreNamed(t *testing.T) {
+func TestCarriageReturnLineEndingsAreReported(t *testing.T) {
 	t.Parallel()
 	for _, form := range []Form{forms.CSV, forms.TSV} {
 		for name, data := range map[string]string{

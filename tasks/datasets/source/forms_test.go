@@ -54,7 +54,7 @@ func inUTF16(text string) []byte {
 	return out
 }
 
-func TestDataInAnotherFormIsRecognisedByItsContent(t *testing.T) {
+func TestUnsupportedFormIsRecognisedByContent(t *testing.T) {
 	t.Parallel()
 	padded := func(magic string) []byte { return append([]byte(magic), bytes.Repeat([]byte{0, 1, 2}, 400)...) }
 	for want, data := range map[string][]byte{
@@ -74,7 +74,7 @@ func TestDataInAnotherFormIsRecognisedByItsContent(t *testing.T) {
 	}
 }
 
-func TestDataInAnotherFormIsRecognisedByItsName(t *testing.T) {
+func TestFormIsRecognisedByName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"posts.csv":  "a CSV file",
@@ -107,7 +107,7 @@ func TestContentDecidesBeforeTheName(t *testing.T) {
 	}
 }
 
-func TestRecognisingAFormNeverRefusesAnObject(t *testing.T) {
+func TestJSONObjectsAreAlwaysRecognised(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		head := append([]byte(rapid.SampledFrom([]string{"", " ", "\n\t", "\ufeff"}).Draw(t, "before")+"{"), rapid.SliceOfN(rapid.Byte(), 0, headBytes).Draw(t, "rest")...)
@@ -117,7 +117,7 @@ func TestRecognisingAFormNeverRefusesAnObject(t *testing.T) {
 	})
 }
 
-func TestEveryFormSaysHowItIsTold(t *testing.T) {
+func TestUnreadFormsHaveDetectors(t *testing.T) {
 	t.Parallel()
 	for _, f := range others {
 		if f.name == "" || f.is == nil && f.endings == nil || f.form != "" && f.wanted != "" {
@@ -126,7 +126,7 @@ func TestEveryFormSaysHowItIsTold(t *testing.T) {
 	}
 }
 
-func TestATableIsToldBothAsFieldsAndAsFlags(t *testing.T) {
+func TestTableErrorsSuggestFieldAndFlag(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"posts.csv", "posts.tsv"} {
 		form := strings.TrimPrefix(filepath.Ext(name), ".")

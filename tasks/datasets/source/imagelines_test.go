@@ -25,7 +25,7 @@ func readImages(t *testing.T, shape images.Shape, data []byte) ([]Record, error)
 	return all, nil
 }
 
-func TestALabelMustBeThereWhereNothingSaysOtherwise(t *testing.T) {
+func TestImagesNeedLabelByDefault(t *testing.T) {
 	t.Parallel()
 	_, err := readImages(t, smallShape, []byte(`{"user":"a","pixels":"AQIDBAUG"}`))
 	must.Say(t, err, `line 1`, "data.image.unlabelled: true")
@@ -88,7 +88,7 @@ func TestEveryFaultOfAnImageIsNamed(t *testing.T) {
 	must.Say(t, err, `a Parquet file, which is not read`+wanted, "coalmine data convert")
 }
 
-func TestShapesThatImagesCannotHaveAreRefused(t *testing.T) {
+func TestImpossibleImageShapesAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, shape := range map[string]images.Shape{
 		"images of 2 channels; expected 1 (grey) or 3":                                               {Width: 28, Height: 28, Channels: 2, Classes: 10},
@@ -114,7 +114,7 @@ func TestShapesThatImagesCannotHaveAreRefused(t *testing.T) {
 	}
 }
 
-func TestReadingsOfImagesHaveOneForm(t *testing.T) {
+func TestImageReadingsHaveCanonicalForm(t *testing.T) {
 	t.Parallel()
 	whole := Reading{Level: text.ImageLevel, Sequence: 785, Image: images.Default}
 	for _, r := range []Reading{{Level: text.ImageLevel}, {Level: text.ImageLevel, Image: images.Default}, whole} {

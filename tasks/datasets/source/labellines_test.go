@@ -24,7 +24,7 @@ func labelledLine(t *testing.T, r Reading, line string) Record {
 	return must.Get(form.record([]byte(line)))(t)
 }
 
-func TestLinesWithoutTheirLabelsSayWhichLineAndWhatIsWanted(t *testing.T) {
+func TestMissingLabelsNameLineAndExpectedValue(t *testing.T) {
 	t.Parallel()
 	scores := Reading{Label: ScoreLabel}
 	timed := scores
@@ -115,7 +115,7 @@ func TestFaultsOfTaggedImagesAreNamed(t *testing.T) {
 	}
 }
 
-func TestLabelsThatImagesDoNotHaveAreRefused(t *testing.T) {
+func TestImageReadingRejectsInvalidLabels(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*Reading){
 		func(r *Reading) { r.Label, r.Tags = ScoreLabel, "" },

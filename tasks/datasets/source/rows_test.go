@@ -229,7 +229,7 @@ func TestADumpOfStackExchangeIsReadSentenceBySentence(t *testing.T) {
 	}
 }
 
-func TestADumpIsToldByItsContentWhateverItsName(t *testing.T) {
+func TestDumpIsRecognisedByContent(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"posts", "Posts.xml", "posts.txt"} {
 		if got, err := readAll(t.Context(), Limits{}, inMemory(name, []byte(postsXML))); err != nil || len(got) != len(postSentences) {
@@ -518,7 +518,7 @@ func TestFormsAreReadAsTheirRecordsAreTaken(t *testing.T) {
 	}
 }
 
-func TestARowThatNeverEndsIsRefused(t *testing.T) {
+func TestUnclosedRowIsRejectedAtLineLimit(t *testing.T) {
 	t.Parallel()
 	data := "user,text\nann,\"" + strings.Repeat("word ", 10_000)
 	for _, err := range (Reading{Origin: Origin{Form: forms.CSV}}).Records(t.Context(), []File{inMemory("posts", []byte(data))}, Limits{LineBytes: 1000}) {
@@ -526,7 +526,7 @@ func TestARowThatNeverEndsIsRefused(t *testing.T) {
 	}
 }
 
-func TestASourceOfFaultsAloneSaysTheFirst(t *testing.T) {
+func TestSourceOfFaultsOnlyReportsFirstFault(t *testing.T) {
 	t.Parallel()
 	_, err := readAs(t, Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}, []byte("user,text\n,hello\nann,\n"))
 	if err == nil || err.Error() != `posts: holds no records beside 2 that are at fault, the first in file 1, line 2: "user" is empty` {
@@ -562,7 +562,7 @@ func leafOf(users ...string) []byte {
 	return []byte(`{"users":[],"user_data":{` + strings.Join(data, ",") + `}}`)
 }
 
-func TestExcelsLineNamesTheSeparator(t *testing.T) {
+func TestExcelSeparatorLineSetsDelimiter(t *testing.T) {
 	t.Parallel()
 	for head, comma := range map[string]string{"sep=;\r\n": ";", "\ufeffSEP=|\n": "|", "sep=,\n": ",", "sep=\t\n": "\t"} {
 		text := head + strings.ReplaceAll("user,text,note\r\nann,one, \r\nbob,two, \r\nann,,x\r\n", ",", comma)

@@ -85,7 +85,7 @@ func TestRecordsReadsFilesInTheOrderGiven(t *testing.T) {
 	}
 }
 
-func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
+func TestErrorsNameFileLineAndExpectedInput(t *testing.T) {
 	t.Parallel()
 	good := `{"user":"ann","text":"Hello"}` + "\n"
 	compressed := gzipped(t, []byte(strings.Repeat(good, 1000)))
@@ -127,7 +127,7 @@ func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
 	}
 }
 
-func TestLimitsHoldForLinesAndForAllFilesTogether(t *testing.T) {
+func TestLimitsBoundLinesAndTotal(t *testing.T) {
 	t.Parallel()
 	long := []byte(`{"user":"ann","text":"` + strings.Repeat("x", 100) + `"}`)
 	if _, err := readAll(t.Context(), Limits{LineBytes: len(long)}, inMemory("a", long)); err != nil {
@@ -174,7 +174,7 @@ func (b brokenDisk) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestAFailingReadIsNoFaultOfTheSource(t *testing.T) {
+func TestReadErrorIsNotSourceError(t *testing.T) {
 	t.Parallel()
 	for _, data := range [][]byte{nil, []byte(twoLines), gzipped(t, []byte(twoLines))[:30], zstandard(t, []byte(twoLines))[:20]} {
 		file := File{Name: "a", Open: func() (io.ReadCloser, error) { return io.NopCloser(brokenDisk{bytes.NewReader(data)}), nil }}
@@ -221,7 +221,7 @@ func FuzzReader(f *testing.F) {
 }
 
 // Wherever a file is cut, the records before the cut are read, and then an error names it.
-func TestACutFileIsFoundWhereverItIsCut(t *testing.T) {
+func TestTruncatedFileIsReportedAtAnyOffset(t *testing.T) {
 	t.Parallel()
 	var rows strings.Builder
 	for i := range 400 {
@@ -252,7 +252,7 @@ func TestACutFileIsFoundWhereverItIsCut(t *testing.T) {
 	}
 }
 
-func TestWhatComesBeforeACutIsReadWhereFaultsAreSkipped(t *testing.T) {
+func TestSkipFaultsReadsRecordsBeforeTruncation(t *testing.T) {
 	t.Parallel()
 	whole := inLZMA(t, []byte("user,text\n"+strings.Repeat("ann,hello there\n", 1000)))
 	n := 0
@@ -267,7 +267,7 @@ func TestWhatComesBeforeACutIsReadWhereFaultsAreSkipped(t *testing.T) {
 }
 
 // One line that is too long is one fault, regardless of the text after it.
-func TestALongLineAloneIsSkipped(t *testing.T) {
+func TestSkipFaultsSkipsLongLineOnly(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 10_000)
 	for name, c := range map[string]struct {
@@ -357,7 +357,7 @@ func TestTimesAreDatesOrNumbers(t *testing.T) {
 }
 
 // Groups are read from every form, under any column name.
-func TestGroupsOfOtherForms(t *testing.T) {
+func TestGroupsAreReadFromEveryForm(t *testing.T) {
 	t.Parallel()
 	const dump = "<posts>\n" + `<row Id="17" OwnerUserId="3" Body="One. Two." />` + "\n</posts>\n"
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-func TestADatabaseHasItsOwnSplits(t *testing.T) {
+func TestDatabaseSplits(t *testing.T) {
 	t.Parallel()
 	example := func(text string) []byte { return message(1, texts("tokens", text)) }
 	database := tffDatabase(t, t.TempDir(), "train", "a", example("one"), "test", "b", example("two"), "heldout", "c", []byte("not read"), "train", "a", example("three"))
@@ -46,7 +46,7 @@ func TestEveryTableHasSplitsInAColumn(t *testing.T) {
 	}
 }
 
-func TestSplitsThatAreNotThereAreNamed(t *testing.T) {
+func TestMissingSplitsAreReported(t *testing.T) {
 	t.Parallel()
 	plain := []byte(twoLines)
 	database := tffDatabase(t, t.TempDir(), "train", "a", message(1, texts("tokens", "one")), "test", "b", []byte("not read"))

@@ -92,7 +92,7 @@ func TestALongTextIsAtFaultAndTheNextIsRead(t *testing.T) {
 	}
 }
 
-func TestAUnitIsOneOfTextFiles(t *testing.T) {
+func TestUnitNeedsTextFiles(t *testing.T) {
 	t.Parallel()
 	for _, o := range []Origin{{Unit: "word"}, {Form: forms.CSV, Unit: forms.Lines}, {Form: forms.Texts, Unit: "word"}} {
 		if err := o.Check(false); err == nil || !strings.Contains(err.Error(), "expected one of line, paragraph, file, of the form texts") {
@@ -156,7 +156,7 @@ func TestLinksToTextsInAnArchiveAreFaults(t *testing.T) {
 }
 
 // An archive of one folder, made beside it, would make one user of all.
-func TestAnArchiveOfOneFolderIsRefused(t *testing.T) {
+func TestArchiveOfOneFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	const want = "all text files stand in one folder, letters, and would be one user's"
 	for _, skip := range []bool{false, true} {
@@ -173,7 +173,7 @@ func TestAnArchiveOfOneFolderIsRefused(t *testing.T) {
 }
 
 // A tar archive that ends between two files is cut as one that ends within a file is.
-func TestACutArchiveIsFoundWhereverItIsCut(t *testing.T) {
+func TestTruncatedArchiveIsReportedAtAnyOffset(t *testing.T) {
 	t.Parallel()
 	whole := tarred(t, "ann.txt", "hello\n", "bob.txt", strings.Repeat("x ", 256), "cid.txt", "", "dan.txt", "bye")
 	for at := 512; at < len(whole)-1024; at += 256 {

@@ -29,7 +29,7 @@ func read(t testing.TB, name string) *subwords.Tokenizer {
 	return tokenizer
 }
 
-func TestTokensAreThoseOfTheLibrary(t *testing.T) {
+func TestTokensMatchLibrary(t *testing.T) {
 	t.Parallel()
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func randomText(rng *rand.Rand, most int) string {
 	return string(text)
 }
 
-func TestUnknownPartsAreRefusedByName(t *testing.T) {
+func TestUnknownPartsAreRejectedByName(t *testing.T) {
 	t.Parallel()
 	bpe := `"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`
 	growing := `{"type":"Replace","pattern":{"String":"e"},"content":"` + strings.Repeat("e", 50) + `"}`
@@ -336,7 +336,7 @@ func TestWordsDoNotMerge(t *testing.T) {
 	}
 }
 
-func TestATokenAcrossWordsLeavesNoWords(t *testing.T) {
+func TestWordsRejectsTokenAcrossWords(t *testing.T) {
 	t.Parallel()
 	tokenizer := must.Get(subwords.Parse([]byte(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁of",-1],["▁the",-1],["▁of▁the",-1]]}}`)))(t)
 	_, err := tokenizer.Words()

@@ -63,7 +63,7 @@ func TestAPretrainedModelIsASourceOfTheRun(t *testing.T) {
 }
 
 // Other weights change every key.
-func TestAPretrainedModelsWeightsAreInTheKeys(t *testing.T) {
+func TestKeysIncludePretrainedWeights(t *testing.T) {
 	t.Parallel()
 	s := must.Get(prepareTuned(t, nil))(t)
 	other, err := prepareTuned(t, func(file string, data []byte) []byte {
@@ -80,7 +80,7 @@ func TestAPretrainedModelsWeightsAreInTheKeys(t *testing.T) {
 	}
 }
 
-func TestPretrainedModelsThatCannotBeginATrainingAreRefused(t *testing.T) {
+func TestInvalidPretrainedModelsAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[string]string{
 		"no such folder in the":            "model.pretrained=none",
@@ -114,7 +114,7 @@ audit: {random_sampling: {references: 50}}
 `
 
 // A changed file runs again only the nodes that get the file.
-func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
+func TestChangedCodeChangesKeysOfItsRoles(t *testing.T) {
 	t.Parallel()
 	data := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)})
 	code := folder(t, "code", map[string]string{"train.sh": "a", "score.sh": "b", "client.sh": "c", "both.sh": "d"})
@@ -204,7 +204,7 @@ func TestATokenizerIsASourceOfTheRun(t *testing.T) {
 }
 
 // The error for a folder in place of a file names the folder, and the file in it if there is one.
-func TestAFolderOfATokenizerIsNamed(t *testing.T) {
+func TestTokenizerFolderIsReported(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
 		"data.tokenizer=model":     "model is a folder; expected its file model/tokenizer.json",
@@ -222,7 +222,7 @@ func TestAFolderOfATokenizerIsNamed(t *testing.T) {
 }
 
 // Another tokenizer changes every key, and the same one under another name none.
-func TestTheTokenizersContentIsInTheKeys(t *testing.T) {
+func TestKeysIncludeTokenizerContent(t *testing.T) {
 	t.Parallel()
 	keys := map[string]storage.Key{}
 	for name, file := range map[string]string{"same": tokenizer(t), "other": tokenizer(t) + "\n"} {
@@ -235,7 +235,7 @@ func TestTheTokenizersContentIsInTheKeys(t *testing.T) {
 	}
 }
 
-func TestTokenizersAreRefusedByName(t *testing.T) {
+func TestInvalidTokenizersAreRejected(t *testing.T) {
 	t.Parallel()
 	good := tokenizer(t)
 	for _, test := range []struct{ file, set, want string }{

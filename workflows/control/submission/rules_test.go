@@ -10,7 +10,7 @@ import (
 )
 
 // Rules of reading are a part of the experiments alone whose data they read otherwise.
-func TestNewRulesOfReadingChangeTheKeysOfTheDataThatTheyChange(t *testing.T) {
+func TestReadingRulesChangeKeysOfAffectedData(t *testing.T) {
 	t.Parallel()
 	plain := words(0, 300)
 	marked := strings.ReplaceAll(plain, `"text":"w1 `, `"text":"w1 \u2764\ufe0f `)
@@ -40,7 +40,7 @@ func TestNewRulesOfReadingChangeTheKeysOfTheDataThatTheyChange(t *testing.T) {
 
 // A format of canaries is read by the rules of the data, and asks for the current ones if the
 // first rules read it otherwise.
-func TestAFormatOfCanariesAsksForTheRulesThatReadItOtherwise(t *testing.T) {
+func TestCanaryFormatSelectsReadingRules(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)})
 	format := "canaries.format=\"w1\ufe0f # # #\""

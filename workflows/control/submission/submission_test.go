@@ -71,7 +71,7 @@ func report(t *testing.T, s *Submission) storage.Key {
 	return p.Cells[0].Report.Key
 }
 
-func TestKeysFollowWhatFilesHoldAndNotTheirNames(t *testing.T) {
+func TestKeysFollowContentsAndOrderOfFiles(t *testing.T) {
 	t.Parallel()
 	first, second := words(0, 300), words(300, 600)
 	want := report(t, prepare(t, folder(t, "texts", map[string]string{"a.jsonl": first, "b.jsonl": second})))
@@ -90,7 +90,7 @@ func TestKeysFollowWhatFilesHoldAndNotTheirNames(t *testing.T) {
 }
 
 // Batches above the clients' examples are doubtful in each cell, with numbers of its own.
-func TestWarningsThatDifferInNumbersOnlyAreOne(t *testing.T) {
+func TestWarningsDifferingInNumbersAreMerged(t *testing.T) {
 	t.Parallel()
 	texts := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)})
 	one := prepare(t, texts, "training.client.batch=100").Warnings
@@ -104,7 +104,7 @@ func TestWarningsThatDifferInNumbersOnlyAreOne(t *testing.T) {
 	}
 }
 
-func TestTheDigestOfADirectoryIsThatOfItsFilesDigests(t *testing.T) {
+func TestDigestOfDirectoryHashesFileDigests(t *testing.T) {
 	t.Parallel()
 	first, second := words(0, 300), words(300, 600)
 	dir := folder(t, "texts", map[string]string{"a.jsonl": first, "b.jsonl": second})
@@ -124,7 +124,7 @@ func TestTheDigestOfADirectoryIsThatOfItsFilesDigests(t *testing.T) {
 	}
 }
 
-func TestLimitsOfTheDataHoldAndAreAPartOfTheKey(t *testing.T) {
+func TestDataLimitsHoldAndChangeKeys(t *testing.T) {
 	t.Parallel()
 	long := fmt.Sprintf(`{"user":"u1","text":"%s"}`+"\n", strings.Repeat("w ", 1<<20))
 	dir := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300) + long, "e.yaml": fmt.Sprintf(tiny, ".")})
@@ -140,7 +140,7 @@ func TestLimitsOfTheDataHoldAndAreAPartOfTheKey(t *testing.T) {
 	}
 }
 
-func TestSourcesThatAreMissingAreNamedWithTheirPlaces(t *testing.T) {
+func TestMissingSourcesAreReportedWithPositions(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{"e.yaml": fmt.Sprintf(tiny, "absent.jsonl") + "\ngrid: {axes: {data.source: [gone.jsonl, absent.jsonl, lost.jsonl]}}\n"})
 	_, err := prepareAt(t, filepath.Join(dir, "e.yaml"), experiment.Options{})
@@ -171,7 +171,7 @@ func (u *upload) PutSource(_ context.Context, body io.ReadSeeker) (storage.Diges
 }
 
 // The report of a directory is, number for number, that of one file with the same lines.
-func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
+func TestDirectoryYieldsSameReportAsItsLines(t *testing.T) {
 	t.Parallel()
 	parts := folder(t, "parts", map[string]string{"a.jsonl": words(0, 250), "b.jsonl": words(250, 600)})
 	whole := folder(t, "whole", map[string]string{"a.jsonl": words(0, 600)})
@@ -185,7 +185,7 @@ func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
 }
 
 // Users with too few examples for the split are known before anything runs.
-func TestUsersWithTooFewExamplesForDevicesAreNamed(t *testing.T) {
+func TestUsersWithTooFewExamplesAreReported(t *testing.T) {
 	t.Parallel()
 	source := words(0, 300) + `{"user":"quiet","text":"w1 w2"}` + "\n"
 	dir := folder(t, "texts", map[string]string{"a.jsonl": source, "e.yaml": fmt.Sprintf(tiny, "a.jsonl")})
@@ -265,7 +265,7 @@ func inTable(lines string) string {
 }
 
 // The second source is read as the data are, or has its own reading; the devices are the same.
-func TestABackgroundMayBeInAnotherForm(t *testing.T) {
+func TestBackgroundFormMayDifferFromData(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{
 		"a.jsonl": words(0, 300), "a.csv": inTable(words(0, 300)), "crowd.jsonl": crowd(40), "crowd.csv": inTable(crowd(40)),
@@ -292,7 +292,7 @@ func TestABackgroundMayBeInAnotherForm(t *testing.T) {
 
 // Profiles are read and uploaded, have devices that are counted before anything runs, and are
 // looked for.
-func TestProfilesAreLookedFor(t *testing.T) {
+func TestProfilesAreReadAndSearched(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300), "profiles.jsonl": crowd(40)})
 	s := prepare(t, filepath.Join(dir, "a.jsonl"), "data.users.words=0", "training.record={}", "training.cohort=27", "audit.profiles={attacks: [knn, cosine], found: 2}",
@@ -310,7 +310,7 @@ func TestProfilesAreLookedFor(t *testing.T) {
 }
 
 // A background of another form names the file and the line.
-func TestABackgroundOfAnotherFormIsRefused(t *testing.T) {
+func TestInvalidBackgroundsAreRejected(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{
 		"a.jsonl": words(0, 300), "images.jsonl": `{"user":"u","label":3,"pixels":"AAAA"}` + "\n", "e.yaml": fmt.Sprintf(tiny, "a.jsonl"),

@@ -80,7 +80,7 @@ func (x *fixture) dispatch() (served []string) {
 	return served
 }
 
-func TestTheHighestPriorityGoesFirstAndEqualsTakeTurns(t *testing.T) {
+func TestHighestPriorityGoesFirstAndEqualsTakeTurns(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, 3)
 	x.audits("a", 4, 0)
@@ -94,7 +94,7 @@ func TestTheHighestPriorityGoesFirstAndEqualsTakeTurns(t *testing.T) {
 	}
 }
 
-func TestNoMoreIsSentThanSlotsTakeAndLimitsAllow(t *testing.T) {
+func TestDispatchKeepsSlotAndClassLimits(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 1, 3, 100} {
 		x := newFixture(t, 2)
@@ -106,7 +106,7 @@ func TestNoMoreIsSentThanSlotsTakeAndLimitsAllow(t *testing.T) {
 	}
 }
 
-func TestUrgentTasksGoAheadOfTheBacklogInTheOrderOfTheGrid(t *testing.T) {
+func TestUrgentTasksPrecedeBacklog(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, 1)
 	r := x.audits("a", 4, 0)
@@ -134,7 +134,7 @@ func TestUrgentTasksGoAheadOfTheBacklogInTheOrderOfTheGrid(t *testing.T) {
 	})
 }
 
-func TestATaskThatNoWorkerCanRunIsSetAsideUntilOneCan(t *testing.T) {
+func TestUnsupportedTaskIsParked(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, 1)
 	x.SetWorkers([]queue.Worker{worker(1, "other@1")})

@@ -8,7 +8,7 @@ import (
 )
 
 // Many of the keys point to one slot, and some beyond the last.
-func TestATableOfNodesHoldsWhatAMapWould(t *testing.T) {
+func TestNodeTableMatchesMap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -37,7 +37,7 @@ func drawnMoves(t *testing.T) []string {
 	return drawn
 }
 
-func TestTheDrawingShowsTheMovesOfATask(t *testing.T) {
+func TestStateDiagramMatchesTransitions(t *testing.T) {
 	t.Parallel()
 	var want []string
 	for _, m := range moves {
@@ -54,7 +54,7 @@ func TestTheDrawingShowsTheMovesOfATask(t *testing.T) {
 
 // The table is whole: every event leads somewhere, to one state from each, and every
 // state is reached and left.
-func TestATaskReachesEveryStateAndNoneForGood(t *testing.T) {
+func TestEveryTaskStateIsReachedAndLeft(t *testing.T) {
 	t.Parallel()
 	drawn := drawnMoves(t)
 	reached, left, seen := map[State]bool{Idle: true}, map[State]bool{}, map[event]bool{}
@@ -96,7 +96,7 @@ func TestATaskReachesEveryStateAndNoneForGood(t *testing.T) {
 	}
 }
 
-func TestAMoveThatIsNotDrawnIsABug(t *testing.T) {
+func TestImpossibleTransitionIsReported(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	g := New(slog.New(slog.NewTextHandler(&log, nil)))

@@ -98,7 +98,7 @@ type atWork struct {
 	done, total int64
 }
 
-func TestTheTimeLeftCountsAudits(t *testing.T) {
+func TestTimeLeftCountsAudits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -134,7 +134,7 @@ func TestTheTimeLeftCountsAudits(t *testing.T) {
 }
 
 // An audit may take longer than all that is known; the sum of audits takes no time.
-func TestNoTimeIsLeftToTellBeforeAnAuditOfItsKindHasEnded(t *testing.T) {
+func TestTimeLeftIsUnknownBeforeFirstAudit(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, worker(2))
 	b := plantest.NewBuilder()
@@ -159,7 +159,7 @@ func TestNoTimeIsLeftToTellBeforeAnAuditOfItsKindHasEnded(t *testing.T) {
 	}
 }
 
-func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
+func TestTaskIsQueuedUntilWorkerIsKnown(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, worker(2))
 	r, audits := x.audits("a", 1)
@@ -178,7 +178,7 @@ func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
 
 // A run that keeps all slots busy by itself is not held up, though some of its tasks
 // wait for a slot, and though no heartbeat has told yet that a worker has one.
-func TestARunIsNotSlowForWhatItKeepsBusyItself(t *testing.T) {
+func TestRunUsingAllSlotsIsNotSlow(t *testing.T) {
 	t.Parallel()
 	for _, limited := range []bool{false, true} {
 		x := newFixture(t, worker(2))
@@ -211,7 +211,7 @@ func TestARunIsNotSlowForWhatItKeepsBusyItself(t *testing.T) {
 	}
 }
 
-func TestAStragglerIsSaidWithWhatItsSiblingsTook(t *testing.T) {
+func TestStragglerIsReportedWithSiblingTimes(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, worker(4))
 	r, audits := x.audits("a", 5)
@@ -239,7 +239,7 @@ func TestAStragglerIsSaidWithWhatItsSiblingsTook(t *testing.T) {
 	}
 }
 
-func TestAStatusCountsTasksAndShowsWhatIsAtWork(t *testing.T) {
+func TestStatusCountsTasksAndListsRunning(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, worker(4))
 	r, audits := x.audits("a", 4)
@@ -273,7 +273,7 @@ func TestAStatusCountsTasksAndShowsWhatIsAtWork(t *testing.T) {
 }
 
 // A program that trains tells of its rounds before its model is there.
-func TestRoundsThatAProgramTellsOfAreBehindIt(t *testing.T) {
+func TestRoundsReportedByProgramAreShown(t *testing.T) {
 	t.Parallel()
 	x, b := newFixture(t, worker(4)), plantest.NewBuilder()
 	model := b.Node(plantest.Standing, plantest.Params{Salt: "model"})
@@ -296,7 +296,7 @@ func TestRoundsThatAProgramTellsOfAreBehindIt(t *testing.T) {
 }
 
 // A step that is at work says whose training it is, of many cells of the first ones.
-func TestStepsAtWorkTellTheirCells(t *testing.T) {
+func TestRunningStepsNameTheirCells(t *testing.T) {
 	t.Parallel()
 	x, b := newFixture(t), plantest.NewBuilder()
 	origin := b.Node(plantest.Standing, plantest.Params{Salt: "origin"})

@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-func TestAnAttemptStragglesIfItTakesThriceAsLongAsItsSiblingsAndTenSeconds(t *testing.T) {
+func TestStragglesBeyondThriceSiblingsAndTenSeconds(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		seconds, median float64
@@ -50,7 +50,7 @@ func TestPausesGrowToABound(t *testing.T) {
 	}
 }
 
-func TestATaskIsGivenUpSoonerForMemory(t *testing.T) {
+func TestMemoryDeathsEndTaskSooner(t *testing.T) {
 	t.Parallel()
 	near, far, unknown := runs.Death{MemoryBytes: 90, MemoryLimitBytes: 100}, runs.Death{MemoryBytes: 89, MemoryLimitBytes: 100}, runs.Death{MemoryBytes: 1 << 40}
 	for _, x := range []struct {

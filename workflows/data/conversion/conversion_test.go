@@ -90,7 +90,7 @@ func write(t testing.TB, name string, data []byte) string {
 	return path
 }
 
-func TestWhatIsWrittenIsASourceOfImages(t *testing.T) {
+func TestConvertedImagesAreReadable(t *testing.T) {
 	t.Parallel()
 	list := []Example{
 		grey("ann", 3, 2, 1, 0, 255), grey("bob \"the\" <b>", 0, 2, 1, 7, 8),
@@ -109,7 +109,7 @@ func TestWhatIsWrittenIsASourceOfImages(t *testing.T) {
 	check(t, files(Example{User: "a", File: pngOf(t, 2, 1, 9, 10)}), Options{Shape: shape}, "a 0 [9 9 9 10 10 10]")
 }
 
-func TestSmallLettersMayHaveTheLabelsOfCapitalOnes(t *testing.T) {
+func TestIgnoreCaseMergesLetterLabels(t *testing.T) {
 	t.Parallel()
 	var list []Example
 	var want []string
@@ -122,7 +122,7 @@ func TestSmallLettersMayHaveTheLabelsOfCapitalOnes(t *testing.T) {
 	refused(t, files(grey("a", 62, 1, 1, 5)), Options{IgnoreCase: true}, "image 1: the label is 62; expected 0 to 61")
 }
 
-func TestFaultsOfImagesAreNamed(t *testing.T) {
+func TestImageFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	good := grey("a", 0, 2, 1, 0, 1)
 	for words, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestFaultsOfImagesAreNamed(t *testing.T) {
 	refused(t, files(), Options{}, "found no readable image (0 skipped)")
 }
 
-func TestCorruptImagesAreSkippedAndCountedIfAsked(t *testing.T) {
+func TestCorruptImagesAreSkippedAndCounted(t *testing.T) {
 	t.Parallel()
 	list := []Example{{User: "a", File: []byte("no image")}, grey("a", 0, 1, 1, 4)}
 	for range 7 {
@@ -164,7 +164,7 @@ func TestCorruptImagesAreSkippedAndCountedIfAsked(t *testing.T) {
 	refused(t, files(grey("a", 300, 1, 1, 4)), Options{SkipCorrupt: true}, "the label is 300") // no fault of an image
 }
 
-func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
+func TestWriteFileIsAtomic(t *testing.T) {
 	t.Parallel()
 	for name, magic := range map[string]string{"a.jsonl": "{", "a.jsonl.gz": "\x1f\x8b\x08\x00\x00\x00\x00\x00", "a.jsonl.zst": "\x28\xb5\x2f\xfd"} {
 		folder := t.TempDir()
@@ -234,7 +234,7 @@ func idxFolder(t *testing.T, packed bool) string {
 	return folder
 }
 
-func TestIDXFilesThatDoNotBelongTogetherAreRefused(t *testing.T) {
+func TestMismatchedIDXFilesAreRejected(t *testing.T) {
 	t.Parallel()
 	pictures := idx(idxBytes, []uint32{2, 1, 1}, 5, 6)
 	table := idx(idxInts, []uint32{2, 3}, ints(1, 0, 8, 2, 0, 9)...)
@@ -303,7 +303,7 @@ func TestLEAFGivesTheImagesOfEveryUser(t *testing.T) {
 	}
 }
 
-func TestFaultsOfLEAFAreNamed(t *testing.T) {
+func TestLEAFFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	for text, words := range map[string]string{
 		leafJSON[:len(leafJSON)-20]: ": the file is truncated",
@@ -323,7 +323,7 @@ func TestFaultsOfLEAFAreNamed(t *testing.T) {
 	refused(t, LEAF([]string{"absent.json"}), Options{}, "absent.json")
 }
 
-func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
+func TestFolderGivesImagesOfItsTable(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, data := range map[string][]byte{
@@ -363,7 +363,7 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 	}
 }
 
-func TestATableMayHaveTagsInPlaceOfLabels(t *testing.T) {
+func TestTableMayHaveTags(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, data := range map[string][]byte{
@@ -382,7 +382,7 @@ func TestATableMayHaveTagsInPlaceOfLabels(t *testing.T) {
 	refused(t, Folder(filepath.Join(folder, "table.csv"), columns), Options{}, `table.csv has no column "labels"; its header has ["path" "tags" "user"]`)
 }
 
-func TestConversionsGiveTheSameBytes(t *testing.T) {
+func TestConversionIsDeterministic(t *testing.T) {
 	t.Parallel()
 	list := []Example{grey("a", 1, 1, 1, 4), grey("b", 0, 1, 1, 5)}
 	var first, second bytes.Buffer

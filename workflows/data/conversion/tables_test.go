@@ -97,7 +97,7 @@ func TestTensorFlowFederatedsEMNISTIsRead(t *testing.T) {
 	refused(t, TFF(t.Context(), path, "heldout"), Options{}, `there is no split "heldout"; expected one of "all_test", "all_train"`)
 }
 
-func TestFaultsOfEMNISTAreNamed(t *testing.T) {
+func TestEMNISTFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	pixels, want := emnist()
 	bright := slices.Clone(pixels)
@@ -188,7 +188,7 @@ func TestParquetWithFilesIsRead(t *testing.T) {
 	}
 }
 
-func TestFaultsOfParquetAreNamed(t *testing.T) {
+func TestParquetFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	path := parquetOf(t, newHub(pngOf(t, 1, 1), "w", 1))
 	for words, c := range map[string]Columns{

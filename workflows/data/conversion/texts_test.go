@@ -36,7 +36,7 @@ var (
 	letters = map[string]string{"ann.txt": "Hi \"you\" <b>.\nBye.", "bob.txt": "Yes."}
 )
 
-func TestTextsAreThoseOfFoldersOrFiles(t *testing.T) {
+func TestTextsComeFromFoldersOrFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		files map[string]string
@@ -68,7 +68,7 @@ func read(t *testing.T, lines []byte) (texts []string) {
 	return texts
 }
 
-func TestTextsNameTheirFaults(t *testing.T) {
+func TestTextFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", maxText/2) + "\n" + strings.Repeat("y", maxText/2) + "\n"
 	for want, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestTextsNameTheirFaults(t *testing.T) {
 	}
 }
 
-func TestTextsAtFaultAreSkippedAndCounted(t *testing.T) {
+func TestFaultyTextsAreSkippedAndCounted(t *testing.T) {
 	t.Parallel()
 	files := maps.Clone(letters)
 	files["bob.txt"] = strings.Repeat("\xff\n", 7)

@@ -70,7 +70,7 @@ func inMiddle(data, with string) string {
 
 // Where faults are skipped, a damaged file is stored as it is: the bytes after the damage are
 // of no use, and count for the file's digest all the same.
-func TestADamagedFileIsUploadedWhereFaultsAreSkipped(t *testing.T) {
+func TestDamagedFileIsUploadedIfFaultsAreSkipped(t *testing.T) {
 	t.Parallel()
 	texts := randomTexts(40_000) // 2.5 MB
 	dump := each(texts, `<row OwnerUserId="1" Body="%s" />`+"\n")

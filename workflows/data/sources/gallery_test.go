@@ -53,7 +53,7 @@ func TestImagesAreCountedByClassAndUser(t *testing.T) {
 // Each of 20 dots is one of 5 on a sheet with probability 1/4. Of 4,000 seeds a count is
 // beyond 5 standard deviations for one of them with probability below 2e-5, once and for
 // all since the seeds are fixed.
-func TestEveryImageIsAsLikelyOnASheet(t *testing.T) {
+func TestImagesAreSampledUniformly(t *testing.T) {
 	t.Parallel()
 	counts := make([]int, 20)
 	const seeds = 4000
@@ -74,7 +74,7 @@ func TestEveryImageIsAsLikelyOnASheet(t *testing.T) {
 	}
 }
 
-func TestASheetHasWhatThereIs(t *testing.T) {
+func TestSheetOfFewImagesIsSquare(t *testing.T) {
 	t.Parallel()
 	g := must.Get(ReadGallery(dots(7, nil), dot, 36, 1))(t)
 	file := must.Get(g.Sheet(3))(t)

@@ -33,7 +33,7 @@ func surveyed(t *testing.T, text string) (*sources.Source, *sources.Entry) {
 	return s, &sources.Entry{Name: "posts", SHA256: experiment.SourceDigest(s.Digests()), Files: s.Digests(), Reading: byAuthor}
 }
 
-func TestWhatIsImportedIsTheNodeThatExperimentsHave(t *testing.T) {
+func TestImportMatchesNodeOfExperiments(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	s, e := surveyed(t, table)
@@ -56,7 +56,7 @@ func TestWhatIsImportedIsTheNodeThatExperimentsHave(t *testing.T) {
 	}
 }
 
-func TestASourceIsFoundByItsName(t *testing.T) {
+func TestSourceIsFoundByName(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	here := sources.LocalFinder{Library: func(context.Context) (*sources.Library, error) { return &sources.Library{Archive: archive}, nil }}
@@ -78,7 +78,7 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	must.Say(t, err, "no store is given", "--store")
 }
 
-func TestANameIsNotTakenTwice(t *testing.T) {
+func TestImportRejectsTakenName(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	m := sources.Importer{Archive: storage.NewArchive(memory)}
@@ -92,8 +92,8 @@ func TestANameIsNotTakenTwice(t *testing.T) {
 	}
 }
 
-// TestAnImportThatStopsLeavesNoName fails the writes of one step after another.
-func TestAnImportThatStopsLeavesNoName(t *testing.T) {
+// TestFailedImportLeavesNoName fails the writes of one step after another.
+func TestFailedImportLeavesNoName(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"sources/*", "commits/*", "library/*"} {
 		store := storagetest.WithFaults(storagetest.NewMemory())

@@ -38,7 +38,7 @@ func readOnly(t *testing.T, endpoint string) string {
 }
 
 // It changes the environment, so it runs alone.
-func TestASourceInS3IsThatOfTheSameFiles(t *testing.T) {
+func TestS3SourceMatchesLocalFiles(t *testing.T) {
 	server := testserver.StartS3(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)

@@ -69,7 +69,7 @@ func survey(t *testing.T, s *Source) datasets.ImportMetrics {
 	return facts[0].Source
 }
 
-func TestADirectoryIsItsDataFilesInOrderOfTheirNames(t *testing.T) {
+func TestDirectoryListsDataFilesByName(t *testing.T) {
 	t.Parallel()
 	files := three()
 	want := []storage.Digest{
@@ -87,7 +87,7 @@ func TestADirectoryIsItsDataFilesInOrderOfTheirNames(t *testing.T) {
 	}
 }
 
-func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
+func TestUnreadableSourcesAreReported(t *testing.T) {
 	t.Parallel()
 	one := line("ann", "one")
 	for name, c := range map[string]struct {
@@ -141,7 +141,7 @@ func TestSubdirectoriesAreSplits(t *testing.T) {
 	must.Say(t, err, "subdirectory more", "is not read")
 }
 
-func TestNamesOfShardsAreSplitsWhereSplitsAreRead(t *testing.T) {
+func TestShardNamesAreSplits(t *testing.T) {
 	t.Parallel()
 	s := find(t, directory(t, map[string]string{
 		"train-00000-of-00002.jsonl": line("ann", "one"), "train-00001-of-00002.jsonl": line("ann", "two"), "test-00000-of-00001.jsonl": line("bob", "three"),
@@ -156,7 +156,7 @@ func TestNamesOfShardsAreSplitsWhereSplitsAreRead(t *testing.T) {
 	}
 }
 
-func TestARelativeNameIsLookedForBesideTheExperimentToo(t *testing.T) {
+func TestRelativeNameIsFoundBesideExperiment(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{"texts/a.jsonl": line("ann", "one")})
 	s, err := LocalFinder{Folder: dir}.Find(t.Context(), "texts", "")
@@ -184,7 +184,7 @@ func (s *shelf) PutSource(_ context.Context, body io.ReadSeeker) (storage.Digest
 	return digest, err
 }
 
-func TestOnlyFilesThatAreMissingAreUploaded(t *testing.T) {
+func TestOnlyMissingFilesAreUploaded(t *testing.T) {
 	t.Parallel()
 	to := &shelf{kept: map[storage.Digest]string{}}
 	files := three()
@@ -204,7 +204,7 @@ func TestOnlyFilesThatAreMissingAreUploaded(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
+func TestFileChangedAfterSurveyIsRejected(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{"a.jsonl": line("ann", "one")})
 	s := find(t, dir)
@@ -213,7 +213,7 @@ func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
 	must.Say(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "the file has changed since it was checked")
 }
 
-func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
+func TestDirectoryMayHoldOneOtherForm(t *testing.T) {
 	t.Parallel()
 	reading := source.Reading{Origin: source.Origin{Form: forms.CSV}}
 	tables := directory(t, map[string]string{
@@ -236,7 +236,7 @@ func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
 }
 
 // SQLite keeps changes beside a database until it has joined them.
-func TestHalfADatabaseIsRefused(t *testing.T) {
+func TestDatabaseWithPendingChangesIsRejected(t *testing.T) {
 	t.Parallel()
 	const database, changes = "SQLite format 3\x00 and pages", "7\x7f\x06\x82 and pages"
 	for name, c := range map[string]struct {

@@ -38,7 +38,7 @@ func records(t *testing.T, s *Source, r source.Reading) (all []string) {
 }
 
 // A directory of text files reads as the output of data convert, example by example.
-func TestADirectoryOfTextFilesIsASource(t *testing.T) {
+func TestTextDirectoryMatchesConvertedTexts(t *testing.T) {
 	t.Parallel()
 	for _, files := range []map[string]string{novels, letters} {
 		for _, unit := range []forms.Unit{forms.Lines, forms.Paragraphs, forms.WholeFiles} {
@@ -89,7 +89,7 @@ func TestTextFilesAreOneFileOfTheStore(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTextFilesAreNamedByFileAndLine(t *testing.T) {
+func TestTextFaultsNameFileAndLine(t *testing.T) {
 	t.Parallel()
 	files := maps.Clone(novels)
 	files["bronte/jane.txt"] = "Fine.\n\xffBad.\nFine.\n\xff\xfe\n"
@@ -103,7 +103,7 @@ func TestFaultsOfTextFilesAreNamedByFileAndLine(t *testing.T) {
 	}
 }
 
-func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
+func TestAmbiguousTextDirectoriesAreRejected(t *testing.T) {
 	t.Parallel()
 	mixed := directory(t, map[string]string{"ann.txt": "Hi.", "bob/a.txt": "Yes."})
 	_, err := LocalFinder{}.Find(t.Context(), mixed, "")
@@ -146,7 +146,7 @@ func TestTextFilesBesideDataAreLeftOut(t *testing.T) {
 }
 
 // A server reads texts below an allowed directory, and follows no link out of it.
-func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
+func TestServerReadsOnlyAllowedTextDirectories(t *testing.T) {
 	t.Parallel()
 	base := directory(t, map[string]string{"secret.txt": "secret", "root/novels/austen/emma.txt": "One.", "root/led/ann.txt": "Hi."})
 	must.Do(t, os.Symlink("../../secret.txt", filepath.Join(base, "root/led/bob.txt")))
@@ -163,7 +163,7 @@ func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
 
 // A file with the name of a data file keeps a directory from being one of texts; the
 // error says so.
-func TestADataFileAmongTextsIsNamed(t *testing.T) {
+func TestDataFileAmongTextsIsReported(t *testing.T) {
 	t.Parallel()
 	const move = "or, to read its text files, move the data file elsewhere: "
 	for data, says := range map[string]string{"austen/meta.json": "read as splits of the data", "austen/letters/meta.json": "has a subdirectory letters", "meta.csv": "has a subdirectory austen"} {
@@ -181,7 +181,7 @@ func TestADataFileAmongTextsIsNamed(t *testing.T) {
 }
 
 // Nobody may ever write to a pipe.
-func TestAPipeCalledAsATextIsRefused(t *testing.T) {
+func TestPipeNamedAsTextIsRejected(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, letters)
 	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, "cid.txt")).Run(); err != nil {

@@ -31,7 +31,7 @@ audit:
   beam_search: {width: 3}
 `
 
-func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
+func TestByteExperimentRunsToItsReport(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, characters, storage.DigestOf(plantest.Text()))
 	e := plantest.Executor(t, p)
@@ -62,7 +62,7 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 }
 
 // The byte level must not change the keys of word-level files.
-func TestWordsKeepTheirKeysBesideBytes(t *testing.T) {
+func TestByteLevelKeepsWordLevelKeys(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf(plantest.Text())
 	before := compiled(t, onePrivate, digest)
@@ -88,7 +88,7 @@ func TestWordsKeepTheirKeysBesideBytes(t *testing.T) {
 	}
 }
 
-func TestTheByteLevelHasDefaultsOfItsOwn(t *testing.T) {
+func TestByteLevelDefaults(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]string{
 		"":                            `{"words":10,"alphabet":"lower",`,

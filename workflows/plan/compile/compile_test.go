@@ -58,7 +58,7 @@ func compiled(t *testing.T, text string, digest storage.Digest, sets ...string) 
 	return plantest.Compiled(t, text, digest, sets...)
 }
 
-func TestAGridRunsToItsReports(t *testing.T) {
+func TestGridRunsToItsReports(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, small, storage.DigestOf(plantest.Text()))
 	e := localexec.New(p, compile.Registry(), plantest.Text())
@@ -106,7 +106,7 @@ func outcome(t *testing.T, text string, sets ...string) reports.Report {
 	return plantest.CellReport(t, text, sets...)
 }
 
-func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
+func TestPoissonCohortsUsePoissonAccounting(t *testing.T) {
 	t.Parallel()
 	r := outcome(t, onePrivate, "training.sampling=poisson").Privacy
 	if r.Sampling != privacy.Poisson || r.Neighbouring != privacy.AddOrRemoveOne || r.Epsilon != r.EpsilonRenyi || r.AccountantProved != privacy.PLD {
@@ -119,7 +119,7 @@ func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestABudgetEndsTheTraining(t *testing.T) {
+func TestBudgetEndsTraining(t *testing.T) {
 	t.Parallel()
 	free := outcome(t, onePrivate)
 	limit := float64(free.Curve[1].Privacy.EpsilonProved) * 1.001 // the cost of two rounds
@@ -138,7 +138,7 @@ func TestABudgetEndsTheTraining(t *testing.T) {
 
 // The conversion that a file asks for is that of its results, and of the budget:
 // the cost of two rounds by the classic one allows more.
-func TestTheConversionOfTheFileIsTheOneCounted(t *testing.T) {
+func TestConversionOfFileIsUsed(t *testing.T) {
 	t.Parallel()
 	const improved, renyi = "training.privacy.conversion=improved", "training.privacy.accountant=rdp"
 	classic, r := outcome(t, onePrivate, renyi), outcome(t, onePrivate, improved, renyi)
@@ -156,7 +156,7 @@ func TestTheConversionOfTheFileIsTheOneCounted(t *testing.T) {
 }
 
 // The accounting of a budget is part of the rounds' keys; without a budget it is not.
-func TestTheAccountantIsThatOfTheBudget(t *testing.T) {
+func TestAccountantReachesKeysOnlyWithBudget(t *testing.T) {
 	t.Parallel()
 	key := func(sets ...string) storage.Key {
 		chain := compiled(t, onePrivate, storage.DigestOf(nil), sets...).Cells[0].Chain
@@ -171,7 +171,7 @@ func TestTheAccountantIsThatOfTheBudget(t *testing.T) {
 	}
 }
 
-func TestTheClassicConversionIsTheDefault(t *testing.T) {
+func TestClassicConversionIsDefault(t *testing.T) {
 	t.Parallel()
 	key := func(sets ...string) storage.Key {
 		chain := compiled(t, onePrivate, storage.DigestOf(nil), sets...).Cells[0].Chain
@@ -187,7 +187,7 @@ func TestTheClassicConversionIsTheDefault(t *testing.T) {
 
 // An iid population is counted only when it is there: until then the plan has a
 // few rounds to spare, which the server does not use.
-func TestTheServerKeepsTheBudgetWhateverThePlan(t *testing.T) {
+func TestServerStopsAtBudgetBeforePlanEnds(t *testing.T) {
 	t.Parallel()
 	iid := []string{"data.partition=iid", "training.rounds=100", "audit.every=null", "training.privacy.noise_multiplier=8"}
 	p := compiled(t, onePrivate, storage.DigestOf(nil), append(iid, "training.privacy.budget={epsilon: 0.7}")...)
@@ -216,7 +216,7 @@ func TestEpsilonGrowsAlongTheCurve(t *testing.T) {
 	}
 }
 
-func TestAdaptiveClippingRunsAndSaysSo(t *testing.T) {
+func TestAdaptiveClippingIsReported(t *testing.T) {
 	t.Parallel()
 	r := outcome(t, onePrivate, "training.privacy.adaptive={count_noise: 4}")
 	if plain := outcome(t, onePrivate); r.Privacy.EpsilonProved != plain.Privacy.EpsilonProved {
@@ -227,7 +227,7 @@ func TestAdaptiveClippingRunsAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
+func TestSecretNoiseRepeatsOnlyUnderItsKey(t *testing.T) {
 	t.Parallel()
 	const secret = "training.privacy.randomness=secret"
 	digest := storage.DigestOf(plantest.Text())
@@ -292,7 +292,7 @@ func TestDPSGDProtectsRecords(t *testing.T) {
 	}
 }
 
-func TestABudgetEndsDPSGD(t *testing.T) {
+func TestBudgetEndsDPSGD(t *testing.T) {
 	t.Parallel()
 	eight := must.Get(privacy.Account(privacy.Recipe{ // plantest's facts have 2,000 examples
 		Population: 2000, Cohort: 6, Rounds: 8, NoiseMultiplier: 0.5, Delta: 1e-5, Sampling: privacy.Poisson,
@@ -304,7 +304,7 @@ func TestABudgetEndsDPSGD(t *testing.T) {
 	}
 }
 
-func TestSecretDPSGDNeedsItsKeyToTheLastStep(t *testing.T) {
+func TestSecretDPSGDTasksNameTheirKey(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, oneDPSGD, storage.DigestOf(nil), "training.privacy.randomness=secret")
 	if fingerprint := p.Cells[0].Chain.JoinSpec(1).SecretKey; fingerprint == "" || p.Nodes[p.Cells[0].Model.Key].Spec.SecretKey != fingerprint {
@@ -350,7 +350,7 @@ func TestCellsShareTheirData(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatMattersChangesTheTraining(t *testing.T) {
+func TestChainsDependOnlyOnTrainingFields(t *testing.T) {
 	t.Parallel()
 	base := compiled(t, small, storage.DigestOf(nil))
 	for set, same := range map[string]bool{
@@ -463,7 +463,7 @@ func TestEveryModelRunsToItsReport(t *testing.T) {
 	}
 }
 
-func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
+func TestQuantizedCellsShareTraining(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, oneCell, storage.DigestOf(plantest.Text()), "training.rounds=6", "audit={every: 50%}",
 		"grid={axes: {training.quantize_bits: [null, 8, 2]}}")

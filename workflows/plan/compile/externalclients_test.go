@@ -53,7 +53,7 @@ func TestTasksThatAskAProgramGoToItsWorkers(t *testing.T) {
 }
 
 // Where a task runs, and under which terms, changes no key.
-func TestTermsAreNoPartOfAKey(t *testing.T) {
+func TestTermsDoNotChangeKeys(t *testing.T) {
 	t.Parallel()
 	key := func(sets ...string) storage.Key {
 		return compiled(t, programmed, storage.DigestOf(nil), sets...).Cells[0].Report.Key

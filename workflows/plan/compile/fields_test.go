@@ -149,8 +149,8 @@ func TestEveryFieldReachesAKey(t *testing.T) {
 	t.Parallel()
 	files := completeTexts(t)
 	paths := fieldPaths(t)
-	delete(paths, "canaries.design")                            // it becomes audit.one_run.design: TestTheDesignOfTheCanariesBlockIsThatOfAudits
-	delete(paths, "data.label")                                 // it changes with model.kind: TestWhatIsPredictedOfTextsReachesAKey
+	delete(paths, "canaries.design")                            // it becomes audit.one_run.design: TestCanariesDesignIsInheritedByAudits
+	delete(paths, "data.label")                                 // it changes with model.kind: TestLabelsOfTextsReachAKey
 	maps.DeleteFunc(paths, func(path string, _ []string) bool { // package submission tests which keys change with them
 		return strings.HasPrefix(path, "training.code_roles.") || path == "training.scorer_sha256"
 	})
@@ -175,7 +175,7 @@ func TestEveryFieldReachesAKey(t *testing.T) {
 	}
 }
 
-func TestWhatIsPredictedOfTextsReachesAKey(t *testing.T) {
+func TestLabelsOfTextsReachAKey(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile("testdata/complete/tags.yaml"))(t)
 	seen := map[storage.Key]string{}

@@ -9,7 +9,7 @@ import (
 
 // Networks of audits read the layers in the model's order, whichever order their block or training.record lists: with six
 // permutations of three layers every audit with a list of layers has the same report.
-func TestTheOrderOfAnAuditsLayersChangesNothing(t *testing.T) {
+func TestLayerOrderDoesNotChangeReportKey(t *testing.T) {
 	t.Parallel()
 	permutations := []string{
 		"[embedding, cell.input, output.bias]", "[embedding, output.bias, cell.input]", "[cell.input, embedding, output.bias]",

@@ -12,7 +12,7 @@ import (
 )
 
 // However many steps of SGD fit into a task, a cell is as long as its file says.
-func TestACellIsAsLongAsItsTraining(t *testing.T) {
+func TestCellLengthMatchesTraining(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf(plantest.Text())
 	rapid.Check(t, func(rt *rapid.T) {

@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/plan/plantest"
 )
 
-func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
+func TestPartsOfLargePlanHaveSameNodes(t *testing.T) {
 	t.Parallel()
 	seeds := make([]string, 90)
 	for i := range seeds {

@@ -52,7 +52,7 @@ func TestRecordedUpdatesReachTheirReport(t *testing.T) {
 
 // Recording is a part of the clients' and the server's parameters alone, and only where it
 // is asked for.
-func TestRecordingLeavesNoTraceWhereItIsAbsent(t *testing.T) {
+func TestAbsentRecordingLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	without := compiled(t, recorded, storage.DigestOf(nil), "training.record=null")
 	if n := gathers(without); len(n) > 0 {
@@ -65,7 +65,7 @@ func TestRecordingLeavesNoTraceWhereItIsAbsent(t *testing.T) {
 }
 
 // A longer training shares the gathered updates of whole hundreds of recorded rounds.
-func TestMoreRoundsKeepWhatIsGatheredOfTheFirst(t *testing.T) {
+func TestMoreRoundsKeepGatheredUpdates(t *testing.T) {
 	t.Parallel()
 	short := gathers(compiled(t, recorded, storage.DigestOf(nil), "training.rounds=450"))
 	long := compiled(t, recorded, storage.DigestOf(nil), "training.rounds=700")
@@ -93,7 +93,7 @@ func TestMoreRoundsKeepWhatIsGatheredOfTheFirst(t *testing.T) {
 }
 
 // A node that puts large updates together has fewer than a hundred rounds.
-func TestNoNodeGathersMoreThanItShouldHold(t *testing.T) {
+func TestGatherNodesAreBounded(t *testing.T) {
 	t.Parallel()
 	nodes := gathers(compiled(t, recorded, storage.DigestOf(nil), "training.rounds=90", "training.cohort=50",
 		"model.embedding=4000", "training.record={every: 1, layers: embedding, project: null}"))

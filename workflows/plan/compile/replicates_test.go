@@ -8,7 +8,7 @@ import (
 
 // A further seed computes nothing again: every node of the plan with fewer is in the one with
 // more, and the cells of a seed are those of a file with this seed and no replicates.
-func TestAFurtherSeedReusesEverything(t *testing.T) {
+func TestFurtherSeedReusesAllNodes(t *testing.T) {
 	t.Parallel()
 	source := storage.DigestOf([]byte("text"))
 	two, three := compiled(t, small, source, "grid.replicates=2"), compiled(t, small, source, "grid.replicates=3")

@@ -23,7 +23,7 @@ audit: {every: 1, random_sampling: {references: 500}, beam_search: {width: 3}}
 `
 
 // The count is the number of nodes, and one for every measurement, which the report lists.
-func TestTheSizeOfACellIsThatOfItsPlan(t *testing.T) {
+func TestCellSizeMatchesPlan(t *testing.T) {
 	t.Parallel()
 	for _, sets := range [][]string{
 		nil,
@@ -61,7 +61,7 @@ func list(n int, format string) string {
 	return "[" + strings.Join(values, ", ") + "]"
 }
 
-func TestAPlanThatIsTooLargeIsRefusedInOneSentence(t *testing.T) {
+func TestLargePlansAreRejectedInOneSentence(t *testing.T) {
 	t.Parallel()
 	for want, sets := range map[string][]string{
 		"test.yaml:7:16: audit.every: gives 1000000 measurements (training.rounds 1000000, audit.every 1) of 12 tasks each, 12000009 tasks in total; expected at most 1000000 in a plan": {"training.rounds=1000000"},
@@ -82,7 +82,7 @@ func TestAPlanThatIsTooLargeIsRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestCellsThatShareATrainingCountItOnce(t *testing.T) {
+func TestSharedTrainingIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	spec := plantest.Resolve(t, single, []storage.Digest{storage.DigestOf(nil)}, "training.rounds=100000", "audit.every=null", "grid.axes.audit.every="+list(300, "%d0000"))
 	if err := compile.CheckSize(spec); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // gc may delete the sources that Sources leaves out.
-func TestSourcesNamesEveryFileOnce(t *testing.T) {
+func TestSourcesListsEachFileOnce(t *testing.T) {
 	files := []storage.Digest{storage.DigestOf([]byte("a")), storage.DigestOf([]byte("b"))}
 	got, err := compile.Sources(plantest.Resolve(t, small, files))
 	if err != nil || !slices.Equal(got, files) {

@@ -11,7 +11,7 @@ import (
 )
 
 // A record of a run is read without the checks of a file.
-func TestARecordWithAnUnknownKindDoesNotCompileAsAnother(t *testing.T) {
+func TestUnknownKindsInRecordAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*experiment.Experiment){
 		`algorithm "gossip": expected one of fedavg, sgd`: func(e *experiment.Experiment) { e.Training.Algorithm = "gossip" },

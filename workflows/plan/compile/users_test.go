@@ -25,7 +25,7 @@ func peopleOf(t *testing.T, source []byte) int {
 
 // Users of 0 words are those of the data: sampling, accounting and the guarantee use them,
 // under either partition.
-func TestUsersAsTheyAreAreWhoAGuaranteeProtects(t *testing.T) {
+func TestUnbalancedUsersAreUnitOfPrivacy(t *testing.T) {
 	t.Parallel()
 	people := peopleOf(t, plantest.Text())
 	for partition, unit := range map[string]string{"by-user": "user", "iid": "synthetic user"} {
@@ -40,7 +40,7 @@ func TestUsersAsTheyAreAreWhoAGuaranteeProtects(t *testing.T) {
 
 // The population of users as they are is known before it is shuffled, so that a budget
 // allows the same number of rounds under either partition.
-func TestABudgetKnowsHowManyUsersAsTheyAreThereWillBe(t *testing.T) {
+func TestBudgetCountsUnbalancedUsers(t *testing.T) {
 	t.Parallel()
 	steps := map[string]int{}
 	for _, partition := range []string{"by-user", "iid"} {
@@ -53,7 +53,7 @@ func TestABudgetKnowsHowManyUsersAsTheyAreThereWillBe(t *testing.T) {
 	}
 }
 
-func TestThePlanSaysThatUsersStayAsTheyAre(t *testing.T) {
+func TestPlanNamesUnbalancedUsers(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, onePrivate, storage.DigestOf(nil), "data.users.words=0")
 	for _, n := range p.Nodes {

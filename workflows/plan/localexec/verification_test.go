@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-func TestASampleIsDrawnBySeedWithoutReplacement(t *testing.T) {
+func TestSampleIsDrawnBySeedWithoutReplacement(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		of := rapid.IntRange(0, 200).Draw(t, "candidates")
@@ -33,7 +33,7 @@ func TestASampleIsDrawnBySeedWithoutReplacement(t *testing.T) {
 	})
 }
 
-func TestEveryNodeIsDrawnSometime(t *testing.T) {
+func TestSampleReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	candidates := make([]plan.Ref, 10)
 	for i := range candidates {

@@ -134,7 +134,7 @@ func asJSON(t *testing.T, row any) string {
 	return strings.ReplaceAll(string(text), "null", "[]")
 }
 
-func TestTheTablesOfACellAreWhatItsExperimentAsksFor(t *testing.T) {
+func TestTablesOfCellFollowExperiment(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		sets []string
@@ -168,7 +168,7 @@ var (
 	poisson = []string{"training.sampling=poisson"}
 )
 
-func TestEveryExampleOfTheSourceStandsInOnePart(t *testing.T) {
+func TestEveryExampleIsInOnePart(t *testing.T) {
 	t.Parallel()
 	s := store(t)
 	words, examples := rows[Word](t, s, Vocabulary), rows[Example](t, s, Parts)
@@ -192,7 +192,7 @@ func TestEveryExampleOfTheSourceStandsInOnePart(t *testing.T) {
 	}
 }
 
-func TestCanariesStandWhereThePopulationHasThem(t *testing.T) {
+func TestCanaryPlacesMatchPopulation(t *testing.T) {
 	t.Parallel()
 	for name, sets := range map[string][]string{
 		"by-user": nil, "iid": iid, "sgd": sgd, "coins about users": oneRun, "coins about users, iid": append(iid, oneRun...),
@@ -251,7 +251,7 @@ func checkCoin(t *testing.T, c *Canary) {
 }
 
 // The metric rows of a training count its clients' data.
-func TestCohortsAreWhoHasTrained(t *testing.T) {
+func TestCohortsMatchTrainedRounds(t *testing.T) {
 	t.Parallel()
 	for name, sets := range map[string][]string{"fixed-size": nil, "poisson": poisson, "iid": iid} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func (s *stored) train(t *testing.T) []checkpoints.Row {
 	return must.Get(checkpoints.DecodeRows(data))(t)
 }
 
-func TestReferencesAreTheSequencesThatNoCanaryIs(t *testing.T) {
+func TestReferencesExcludeCanaries(t *testing.T) {
 	t.Parallel()
 	s := store(t)
 	references := rows[Reference](t, s, References)
@@ -312,7 +312,7 @@ var recorded = []string{
 	"training.record={layers: [output.bias, cell]}",
 }
 
-func TestDevicesAreTheUsersOfThePopulation(t *testing.T) {
+func TestDevicesMatchPopulation(t *testing.T) {
 	t.Parallel()
 	s := store(t, recorded...)
 	examples := map[int64]int64{}
@@ -334,7 +334,7 @@ func TestDevicesAreTheUsersOfThePopulation(t *testing.T) {
 	}
 }
 
-func TestUpdatesAreThoseThatWereRecorded(t *testing.T) {
+func TestUpdatesMatchRecordedUpdates(t *testing.T) {
 	t.Parallel()
 	s := store(t, recorded...)
 	s.train(t)
@@ -398,7 +398,7 @@ func auc(list []Membership, score func(Membership) float64) float64 {
 }
 
 // The exported losses give the areas that the audit prints.
-func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
+func TestMembershipLossesReproduceAudit(t *testing.T) {
 	t.Parallel()
 	s := store(t, audited...)
 	nodes, _ := s.Plan.Needed(s.Cell.Cell.Report)
@@ -456,7 +456,7 @@ func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
 }
 
 // Not parallel: it counts the memory of the whole process.
-func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
+func TestReferencesAreWrittenInBoundedMemory(t *testing.T) {
 	s := store(t, "canaries.words=5") // the space has more references, and this many follow one word
 	var params randomsampling.Params
 	for _, n := range s.Plan.Nodes {
@@ -495,7 +495,7 @@ func (s *stored) manyWords(t *testing.T, n int) *Cell {
 }
 
 // Not parallel: it counts the memory of the whole process.
-func TestHalfAMillionWordsTakeNoMoreMemoryThanAFew(t *testing.T) {
+func TestVocabularyIsWrittenInBoundedMemory(t *testing.T) {
 	s := store(t).manyWords(t, 500_000)
 	for _, format := range Formats() {
 		w := watchedMemory{first: heap()}
@@ -529,7 +529,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestATableThatCannotBeWrittenSaysWhy(t *testing.T) {
+func TestWriteReportsFailures(t *testing.T) {
 	t.Parallel()
 	s := store(t)
 	empty := Cell{Archive: storage.NewArchive(storagetest.NewMemory()), Plan: s.Plan, Cell: s.Cell.Cell, Experiment: s.Experiment}
@@ -546,7 +546,7 @@ func TestATableThatCannotBeWrittenSaysWhy(t *testing.T) {
 }
 
 // A training that a command does as a whole has no cohorts that are known here.
-func TestATrainingThatIsNotOursHasNoCohorts(t *testing.T) {
+func TestOnlyFederatedTrainingHasCohorts(t *testing.T) {
 	t.Parallel()
 	for algorithm, want := range map[experiment.Algorithm]bool{experiment.FedAvg: true, experiment.SGD: false, experiment.External: false} {
 		if tables := Tables(&experiment.Experiment{Training: experiment.Training{Algorithm: algorithm}}); slices.Contains(tables, Cohorts) != want {

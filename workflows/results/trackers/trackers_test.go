@@ -99,7 +99,7 @@ func filesOf(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-func TestEqualRunsGiveEqualFilesAndNothingIsOverwritten(t *testing.T) {
+func TestWriteIsDeterministicAndOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	for _, f := range Formats() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestEqualRunsGiveEqualFilesAndNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-func TestARunThatCannotBeWrittenLeavesNothing(t *testing.T) {
+func TestFailedWriteLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	run := tracked(t)
 	run.Cells[1].Series = []Series{{Name: "../../outside"}, {Name: "../../../outside"}}
@@ -302,7 +302,7 @@ func TestRecordsHaveTheChecksumsOfTheirFormat(t *testing.T) {
 	}
 }
 
-func TestResultsOfAnotherRunAreRefused(t *testing.T) {
+func TestNewRejectsMismatchedCounts(t *testing.T) {
 	t.Parallel()
 	_, err := New(&results.Results{Run: "a", Cells: make([]results.Cell, 2)}, &results.Rounds{}, &experiment.Spec{}, time.Time{})
 	must.Say(t, err, "results of 2 cells, rounds of 0 and experiments of 0")

@@ -79,7 +79,7 @@ func claim(t *testing.T, dir string) *datadir.Dir {
 	return h
 }
 
-func TestAHomeIsCreatedAndKnowsItsPlaces(t *testing.T) {
+func TestClaimCreatesHome(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "home")
 	h := claim(t, dir)
@@ -88,7 +88,7 @@ func TestAHomeIsCreatedAndKnowsItsPlaces(t *testing.T) {
 	}
 }
 
-func TestASecondProcessLearnsWhoOwnsTheHome(t *testing.T) {
+func TestClaimReportsOwnerOfHome(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	other := start(t, dir)
@@ -125,7 +125,7 @@ func TestAHomeIsFreeAfterItsOwnerHasEnded(t *testing.T) {
 
 // A stale file is never taken for the present owner's, even before that has
 // announced itself.
-func TestAStaleFileIsNotBelieved(t *testing.T) {
+func TestStaleOwnerFileIsIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "owner.json"), []byte(`{"address":"http://dead","pid":1}`), 0o600))
@@ -144,7 +144,7 @@ func TestAStaleFileIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestAnOwnerThatEndsUnannouncedIsSucceeded(t *testing.T) {
+func TestClaimSucceedsAfterUnannouncedOwner(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := claim(t, dir)
@@ -196,7 +196,7 @@ func TestOneOfManyClaimsWins(t *testing.T) {
 	}
 }
 
-func TestAClosedHomeSaysNothingMore(t *testing.T) {
+func TestClosedHomeRejectsAnnouncement(t *testing.T) {
 	t.Parallel()
 	h := claim(t, t.TempDir())
 	must.Do(t, h.Close())
@@ -205,7 +205,7 @@ func TestAClosedHomeSaysNothingMore(t *testing.T) {
 	}
 }
 
-func TestAHomeThatCannotBeIsRefusedWithItsName(t *testing.T) {
+func TestClaimRejectsFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	must.Do(t, os.WriteFile(file, nil, 0o600))

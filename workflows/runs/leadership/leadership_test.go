@@ -94,7 +94,7 @@ func TestAStaleListOfLeadersIsNamed(t *testing.T) {
 	}
 }
 
-func TestATokenIsRefusedOnceANewerEpochHasBegun(t *testing.T) {
+func TestTokenIsRejectedAfterNewerEpoch(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	first := begin(t, contest(nil, archive, ""))
@@ -113,7 +113,7 @@ func TestATokenIsRefusedOnceANewerEpochHasBegun(t *testing.T) {
 	}
 }
 
-func TestOneOfSeveralLeadsAndTheNextWithinFourSecondsOfItsDeath(t *testing.T) {
+func TestStandbyLeadsWithinFourSecondsOfDeath(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
@@ -145,7 +145,7 @@ func TestOneOfSeveralLeadsAndTheNextWithinFourSecondsOfItsDeath(t *testing.T) {
 	})
 }
 
-func TestALeaderGoesOnWhileTheQueueIsAwayAndEndsWhenAnotherHasTheLease(t *testing.T) {
+func TestLeaderEndsOnlyWhenAnotherHoldsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
@@ -169,7 +169,7 @@ func TestALeaderGoesOnWhileTheQueueIsAwayAndEndsWhenAnotherHasTheLease(t *testin
 	})
 }
 
-func TestTemporaryLeadershipIsRefusedWhileSomebodyLeads(t *testing.T) {
+func TestTemporaryLeadershipIsRejectedWithLeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
@@ -232,7 +232,7 @@ func TestATokenIsQuietBetweenBatches(t *testing.T) {
 	}
 }
 
-func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
+func TestStandbyRejectsLeaderOfOtherStore(t *testing.T) {
 	t.Parallel()
 	for name, same := range map[string]bool{"its own store": true, "another store": false} {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func logTo(c *Contest) *bytes.Buffer {
 	return &b
 }
 
-func TestAStandbySaysForWhomItStandsByAndSinceWhen(t *testing.T) {
+func TestStandbyLogsLeadersAndOutages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
@@ -298,7 +298,7 @@ func TestAStandbySaysForWhomItStandsByAndSinceWhen(t *testing.T) {
 	})
 }
 
-func TestAHolderThatDoesNotAnnounceItselfIsSaidToLead(t *testing.T) {
+func TestStandbyLogsUnannouncedLeaseHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
@@ -315,7 +315,7 @@ func TestAHolderThatDoesNotAnnounceItselfIsSaidToLead(t *testing.T) {
 }
 
 // Two coordinators that share a store but no queue see no lease of the other.
-func TestCoordinatorsOfTwoQueuesOnOneStoreNameEachOther(t *testing.T) {
+func TestRivalCoordinatorsNameEachOther(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	first, second := contest(nil, archive, "first"), contest(nil, archive, "second")

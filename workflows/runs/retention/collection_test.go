@@ -88,7 +88,7 @@ func (x *fixture) names(prefix string) []string {
 	return names
 }
 
-func TestWhatHasANameInTheLibraryStays(t *testing.T) {
+func TestCollectionKeepsNamedSources(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	ctx := t.Context()
@@ -117,7 +117,7 @@ func keptTraining(t *testing.T, steps int) *plan.Plan {
 	return plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: steps, Keep: keep, Big: true})
 }
 
-func TestOfAFinishedTrainingStayWhatItKeepsAndWhatALongerOneGoesOnFrom(t *testing.T) {
+func TestCollectionKeepsClaimsOfFinishedTraining(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	p := keptTraining(t, 230)
@@ -151,7 +151,7 @@ func TestOfAFinishedTrainingStayWhatItKeepsAndWhatALongerOneGoesOnFrom(t *testin
 	}
 }
 
-func TestOfALiveRunEverythingStays(t *testing.T) {
+func TestCollectionKeepsLiveRuns(t *testing.T) {
 	t.Parallel()
 	for _, entries := range [][]runs.Kind{nil, {runs.Started}, {runs.Started, runs.PauseEntry}} {
 		x := newFixture(t)
@@ -165,7 +165,7 @@ func TestOfALiveRunEverythingStays(t *testing.T) {
 
 // A killed attempt leaves its partial state, from which the next one resumes. Once the node is committed,
 // by another attempt, nothing resumes from it.
-func TestPartialStateStaysUntilItsNodeIsCommitted(t *testing.T) {
+func TestCollectionKeepsUnfinishedStateUntilCommit(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	b := plantest.NewBuilder()
@@ -189,7 +189,7 @@ func TestPartialStateStaysUntilItsNodeIsCommitted(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfARemovedRun(t *testing.T) {
+func TestCollectionDeletesRemovedRun(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	id := x.submit("a", keptTraining(t, 130))
@@ -210,7 +210,7 @@ func TestNothingIsLeftOfARemovedRun(t *testing.T) {
 	}
 }
 
-func TestWhatRunsShareStaysUntilTheLastIsRemoved(t *testing.T) {
+func TestCollectionKeepsSharedNodesUntilLastRemoval(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	short, long := keptTraining(t, 130), keptTraining(t, 190)
@@ -228,7 +228,7 @@ func TestWhatRunsShareStaysUntilTheLastIsRemoved(t *testing.T) {
 	}
 }
 
-func TestTheYoungStays(t *testing.T) {
+func TestPreviewCountsOnlyOldObjects(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	id := x.submit("a", keptTraining(t, 3))
@@ -252,7 +252,7 @@ func TestTheYoungStays(t *testing.T) {
 
 // A source is the one thing that nothing makes again: a submission may have uploaded
 // it and not yet recorded its run.
-func TestAYoungSourceStaysWhateverTheAgeAskedFor(t *testing.T) {
+func TestCollectionKeepsYoungSourcesAtAnyAgeLimit(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	if _, _, err := x.Archive.PutSource(t.Context(), strings.NewReader("uploaded")); err != nil {
@@ -285,7 +285,7 @@ func TestOnlyTheLeaderCollects(t *testing.T) {
 }
 
 // A batch is computed again if the runs have changed since.
-func TestARunThatComesBeforeABatchKeepsWhatItNeeds(t *testing.T) {
+func TestCollectionKeepsNodesOfConcurrentSubmission(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	removed, other := keptTraining(t, 130), keptTraining(t, 5)

@@ -14,7 +14,7 @@ import (
 
 // Whether checkpoints that were read are still there is told by the last two: a training may
 // have stood at the last, and so have deleted it first.
-func TestWhatWasReadGoesUnlessItHasGone(t *testing.T) {
+func TestReadCheckpointsAreRetiredUnlessGone(t *testing.T) {
 	t.Parallel()
 	shape := chainOf(plantest.Federated(t, plantest.ChainOptions{Width: 2, Steps: 130}))
 	whole := &storage.Commit{Blobs: []storage.Blob{{Name: "model", Size: storage.MaxInline + 1}}}

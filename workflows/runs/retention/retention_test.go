@@ -141,7 +141,7 @@ func randomChain(r *rand.Rand, most int) *plan.Chain {
 	return c
 }
 
-func TestNothingButWhatIsKeptIsLeftAfterAnyStep(t *testing.T) {
+func TestOnlyKeptObjectsRemainAfterEachStep(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		x := newTraining(t, randomChain(rand.New(rand.NewPCG(seed, 1)), 330))
@@ -156,7 +156,7 @@ func TestNothingButWhatIsKeptIsLeftAfterAnyStep(t *testing.T) {
 
 // A leader that dies has not deleted the nodes that its last few steps retired;
 // the next one finds them, without looking at more steps.
-func TestALeadersSuccessorFindsWhatItHasLeft(t *testing.T) {
+func TestSuccessorFindsNodesLeftByLeader(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -204,7 +204,7 @@ func TestAFormerLeaderDeletesNothing(t *testing.T) {
 	}
 }
 
-func TestAPassThatIsGivenUpLeavesNothingOfItsLastStep(t *testing.T) {
+func TestAbandonedPassRetiresItsLastStep(t *testing.T) {
 	t.Parallel()
 	c := Chain{Shape: &plan.Chain{Width: 2}, Frontier: 250}
 	for _, x := range []struct {
@@ -227,7 +227,7 @@ func TestAPassThatIsGivenUpLeavesNothingOfItsLastStep(t *testing.T) {
 	}
 }
 
-func TestWhatALateAttemptHasCommittedIsRetiredAgain(t *testing.T) {
+func TestCommitsOfLateAttemptsAreRetiredAgain(t *testing.T) {
 	t.Parallel()
 	shape := &plan.Chain{Recipe: storage.Key{Digest: storage.DigestOf([]byte("x"))}, Width: 2}
 	var recent Recent
@@ -247,7 +247,7 @@ func TestWhatALateAttemptHasCommittedIsRetiredAgain(t *testing.T) {
 	}
 }
 
-func TestAClaimKeepsTheStepsThatItLists(t *testing.T) {
+func TestClaimKeepsListedSteps(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -281,7 +281,7 @@ func TestAPinnedCellKeepsItsWholeWindow(t *testing.T) {
 	}
 }
 
-func TestALedgerHoldsTheClaimsOfRunsThatExist(t *testing.T) {
+func TestLedgerHoldsClaimsOfExistingRuns(t *testing.T) {
 	t.Parallel()
 	a, b := storage.Key{Digest: storage.DigestOf([]byte("a"))}, storage.Key{Digest: storage.DigestOf([]byte("b"))}
 	var l Ledger

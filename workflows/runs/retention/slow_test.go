@@ -83,7 +83,7 @@ func (x *fixture) collectFrom(store farStore) (*Result, error) {
 }
 
 // Reading 300 runs takes longer than a check holds; looking for changed logs does not.
-func TestManyRunsInASlowStoreDoNotKeepACollectionFromDeleting(t *testing.T) {
+func TestCollectionDeletesInSlowStoreWithManyRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := manyRuns(t, 300)
@@ -94,7 +94,7 @@ func TestManyRunsInASlowStoreDoNotKeepACollectionFromDeleting(t *testing.T) {
 	})
 }
 
-func TestRunsThatChangeAllTheTimeDoNotKeepACollectionFromDeleting(t *testing.T) {
+func TestCollectionDeletesWhileRunsChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := manyRuns(t, 3)
@@ -111,7 +111,7 @@ func TestRunsThatChangeAllTheTimeDoNotKeepACollectionFromDeleting(t *testing.T) 
 	})
 }
 
-func TestAStoreTooSlowForACollectionEndsIt(t *testing.T) {
+func TestCollectionEndsInTooSlowStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := manyRuns(t, 200)
@@ -123,7 +123,7 @@ func TestAStoreTooSlowForACollectionEndsIt(t *testing.T) {
 }
 
 // A leader whose clock has jumped ahead by a day must not take the blobs of a running attempt for old.
-func TestTheClockOfTheStoreDecidesWhichObjectsAreOld(t *testing.T) {
+func TestObjectAgesFollowStoreClock(t *testing.T) {
 	t.Parallel()
 	x := manyRuns(t, 1)
 	x.Now, x.OlderThan = nil, 13*time.Hour

@@ -70,7 +70,7 @@ func (x *fixture) wantHeld(id, reason string, before []string) {
 	}
 }
 
-func TestAFinishedRunKeepsItsOutcomeUnderABuildThatGivesOtherKeysOrNone(t *testing.T) {
+func TestFinishedRunKeepsOutcomeUnderOtherKeys(t *testing.T) {
 	t.Parallel()
 	for name, compile := range map[string]func(context.Context, *runs.Run) (*plan.Plan, error){
 		"other keys": func(context.Context, *runs.Run) (*plan.Plan, error) { return otherKeys(t, 30), nil },
@@ -105,7 +105,7 @@ func TestAFinishedRunKeepsItsOutcomeUnderABuildThatGivesOtherKeysOrNone(t *testi
 }
 
 // A run that went on under two builds has two plans, and the nodes of both stay.
-func TestWhatEarlierPlansOfARunHaveMadeStays(t *testing.T) {
+func TestCollectionKeepsNodesOfEarlierPlans(t *testing.T) {
 	t.Parallel()
 	for _, finished := range []bool{true, false} {
 		x := newFixture(t)
@@ -136,7 +136,7 @@ func TestWhatEarlierPlansOfARunHaveMadeStays(t *testing.T) {
 	}
 }
 
-func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *testing.T) {
+func TestRunWithUnknownNeedsKeepsAllNodes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(x *fixture, id string)
@@ -197,7 +197,7 @@ func put(x *fixture, name, text string) {
 
 // The plan of a run is recorded apart from the run, so that the needs of a run are known whose
 // record is not readable.
-func TestARunThatCannotBeReadNeedsWhatItsRecordedPlansSay(t *testing.T) {
+func TestUnreadableRunKeepsNodesOfRecordedPlans(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	p := keptTraining(t, 30)
@@ -221,7 +221,7 @@ func TestARunThatCannotBeReadNeedsWhatItsRecordedPlansSay(t *testing.T) {
 }
 
 // A run that was rejected before it ever started had no plan, and needs nothing.
-func TestARunThatNeverHadAPlanHoldsNothing(t *testing.T) {
+func TestRejectedRunHoldsNodesOnlyIfStarted(t *testing.T) {
 	t.Parallel()
 	for _, started := range []bool{false, true} {
 		x := newFixture(t)
@@ -240,7 +240,7 @@ func TestARunThatNeverHadAPlanHoldsNothing(t *testing.T) {
 }
 
 // Of a training that a live and a finished run share everything stays, in either order.
-func TestATrainingIsLiveIfOneOfItsRunsIs(t *testing.T) {
+func TestTrainingWithOneLiveRunIsKept(t *testing.T) {
 	t.Parallel()
 	for _, live := range []string{"a", "b"} {
 		x := newFixture(t)

@@ -14,7 +14,7 @@ import (
 
 // Other programs read the output of status --json: this test fails when a field is
 // renamed.
-func TestTheJSONOfAStatusIsWhatOtherProgramsRead(t *testing.T) {
+func TestStatusJSONMatchesGoldenFile(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0).UTC()
 	key := storage.Key{Digest: storage.DigestOf([]byte("a node"))}
@@ -55,7 +55,7 @@ func TestTheJSONOfAStatusIsWhatOtherProgramsRead(t *testing.T) {
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata/status.json")
 
-func TestARunIsStuckIfItGoesOnOnlyWhenSomebodyActs(t *testing.T) {
+func TestHealthFollowsWaitReasons(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		waits  []WaitReason

@@ -53,7 +53,7 @@ func scored(f *File, some map[string]float64) Scores {
 	return scores
 }
 
-func TestAFileIsReadAsItWasWritten(t *testing.T) {
+func TestCanaryFileRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := file()
 	var text bytes.Buffer
@@ -83,7 +83,7 @@ func TestWritingStopsAtTheFirstError(t *testing.T) {
 	}
 }
 
-func TestBadFilesAreRefusedByLine(t *testing.T) {
+func TestBadFilesAreRejectedByLine(t *testing.T) {
 	t.Parallel()
 	const head = `{"contract":"coalmine/canaries","version":1}` + "\n"
 	for want, text := range map[string]string{
@@ -104,7 +104,7 @@ func TestBadFilesAreRefusedByLine(t *testing.T) {
 }
 
 // Ranks are one more than the references of the own group that are at least as probable.
-func TestCanariesAreRankedAmongTheReferencesOfTheirGroup(t *testing.T) {
+func TestRanksUseReferencesOfTheirGroup(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		f, some := file(), map[string]float64{}
@@ -137,7 +137,7 @@ func TestCanariesAreRankedAmongTheReferencesOfTheirGroup(t *testing.T) {
 }
 
 // Without references canaries are ranked among those held back, and without these not at all.
-func TestWhatCanariesAreRankedAmongIsSaid(t *testing.T) {
+func TestBasisOfRanksIsReported(t *testing.T) {
 	t.Parallel()
 	f := file()
 	scores := scored(f, map[string]float64{"canary-0": -1, "held-back-3": -2, "held-back-4": -11, "canary-2": -10.5})
@@ -211,7 +211,7 @@ func TestScoresMustFitTheLines(t *testing.T) {
 }
 
 // Samples of lm-evaluation-harness are scores, whether their numbers are texts or not.
-func TestSamplesOfTheHarnessAreScores(t *testing.T) {
+func TestHarnessSamplesAreScores(t *testing.T) {
 	t.Parallel()
 	got, err := ReadScores("s", strings.NewReader(`{"id": "a", "log_probability": -1.5}
 {"id": "b", "log_probability": 0.004, "greedy": true}

@@ -34,7 +34,7 @@ func commanded(t *testing.T, model []byte, inBytes bool) *modelaudit.Command {
 	return must.Get(modelaudit.NewCommand(client, vocabulary, 64))(t)
 }
 
-func TestAModelBehindACommandIsRankedAsItsFileIs(t *testing.T) {
+func TestCommandRanksMatchFile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file, separator string
@@ -99,7 +99,7 @@ func checkCommanded(t *testing.T, got, want *modelaudit.Report) {
 }
 
 // The answers to canaries alone give the outcome of a run's probabilistic extraction.
-func TestACommandTellsWhatTheModelWrites(t *testing.T) {
+func TestCommandMatchesProbabilisticExtraction(t *testing.T) {
 	t.Parallel()
 	extracting := strings.Replace(file, "beam_search: {width: 3}", "beam_search: {width: 3}, probabilistic_extraction: {}", 1)
 	audit, list, model := trainedAs(t, extracting, " ")
@@ -119,7 +119,7 @@ func TestACommandTellsWhatTheModelWrites(t *testing.T) {
 	}
 }
 
-func TestWhatACommandCannotBeAskedIsRefused(t *testing.T) {
+func TestCommandRejectsUnsupportedOptions(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
 	c := commanded(t, model, true)

@@ -34,7 +34,7 @@ func asking(t *testing.T, answer http.HandlerFunc) *CompletionsClient {
 	return &CompletionsClient{URL: s.URL + "/v1/completions?token=secret", Model: "m", Texts: texts, Retries: goroutines.Retries{Pause: time.Millisecond}}
 }
 
-func TestARequestIsThatOfTheHarness(t *testing.T) {
+func TestRequestMatchesHarness(t *testing.T) {
 	t.Parallel()
 	c := asking(t, func(w http.ResponseWriter, r *http.Request) {
 		var got map[string]any
@@ -55,7 +55,7 @@ func TestARequestIsThatOfTheHarness(t *testing.T) {
 }
 
 // Each fault of a server is one sentence that names the endpoint, and nothing secret.
-func TestAnEndpointThatCannotServeAnAuditIsRefused(t *testing.T) {
+func TestEndpointFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	replaced := func(old, with string) string { return strings.Replace(right, old, with, 1) }
 	for want, body := range map[string]string{
@@ -108,7 +108,7 @@ func checkSentence(t *testing.T, c *CompletionsClient, err error, want string) {
 }
 
 // The logarithm of 1 has two signs in JSON, and a server that computes in 16 bits may round it up; all are 0 in a loss.
-func TestAnEndpointMayBeCertain(t *testing.T) {
+func TestZeroLogProbabilitiesAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, zero := range []string{"-0.0", "0", "-0", "0.0", "0.004"} {
 		c := asking(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -120,7 +120,7 @@ func TestAnEndpointMayBeCertain(t *testing.T) {
 	}
 }
 
-func TestTokensMayBeNamedByTheirIds(t *testing.T) {
+func TestTokensMayBeNamedByID(t *testing.T) {
 	t.Parallel()
 	body := strings.Replace(right, `"my"`, `"token_id:4"`, 1)
 	if _, err := decode([]byte(body), [][]int32{prompt}, texts); err != nil {
@@ -131,7 +131,7 @@ func TestTokensMayBeNamedByTheirIds(t *testing.T) {
 	}
 }
 
-func TestTheStatusAndWordsOfAServerAreQuotedWithoutTheKey(t *testing.T) {
+func TestServerErrorsAreQuotedWithoutKey(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {
 		status int
@@ -159,7 +159,7 @@ func TestTheStatusAndWordsOfAServerAreQuotedWithoutTheKey(t *testing.T) {
 	}
 }
 
-func TestABusyServerIsAskedAgain(t *testing.T) {
+func TestBusyServerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	c := asking(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -175,7 +175,7 @@ func TestABusyServerIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 	c := asking(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -194,7 +194,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	checkSentence(t, c, err, "connection refused, and so 2 times in a row")
 }
 
-func TestAnInterruptEndsTheWaitForABusyServer(t *testing.T) {
+func TestInterruptEndsWaitForBusyServer(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	c := asking(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -207,7 +207,7 @@ func TestAnInterruptEndsTheWaitForABusyServer(t *testing.T) {
 	}
 }
 
-func TestOnlyTheHostAndPathOfAURLAreNamed(t *testing.T) {
+func TestEndpointNameHasOnlyHostAndPath(t *testing.T) {
 	t.Parallel()
 	c := CompletionsClient{URL: "https://me:word@host:8/v1/completions?key=secret#x"}
 	if err := c.CheckURL(); err != nil || c.Name() != "https://host:8/v1/completions" {

@@ -32,7 +32,7 @@ func asked(t *testing.T, s *servetest.Completions, vocabulary *modelaudit.Vocabu
 	return must.Get(modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: s.URL, Model: "small", Concurrency: 2}, vocabulary, 64))(t)
 }
 
-func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
+func TestEndpointRanksMatchFile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file, separator string
@@ -101,7 +101,7 @@ func indented(t *testing.T, v any) string {
 
 // A server whose scores depend on the place in a batch gives ranks between bounds, which
 // hold the rank of exact scores.
-func TestRanksOfAServerThatRoundsAreIntervals(t *testing.T) {
+func TestRanksOfNoisyServerAreIntervals(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	options := modelaudit.Options{Seed: 5, References: 2000}
@@ -134,7 +134,7 @@ func TestRanksOfAServerThatRoundsAreIntervals(t *testing.T) {
 
 // A list of tokens by their ids stands for the vocabulary; canaries are then lists of ids,
 // unless it is the list of an export.
-func TestAListOfTokensIsAVocabulary(t *testing.T) {
+func TestTokenListServesAsVocabulary(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	options := modelaudit.Options{Seed: 5, References: 300}
@@ -173,7 +173,7 @@ func TestAListOfTokensIsAVocabulary(t *testing.T) {
 	}
 }
 
-func TestVocabulariesThatCannotServeAreRefused(t *testing.T) {
+func TestBadVocabulariesAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, text := range map[string]string{
 		"the file is empty":                                     "",
@@ -191,7 +191,7 @@ func TestVocabulariesThatCannotServeAreRefused(t *testing.T) {
 }
 
 // The tokens of a text by a foreign tokenizer are unknown, so a canary is a list of ids.
-func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
+func TestListedVocabularyRejectsTextCanaries(t *testing.T) {
 	t.Parallel()
 	vocabulary, err := modelaudit.ReadVocabulary(strings.NewReader(`["a", "b", "c"]`), -1)
 	must.Do(t, err)
@@ -206,7 +206,7 @@ func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
 
 // The half of the vocabulary that a server's list lacks is found by the first answer that
 // names another token, or by a canary that has one.
-func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
+func TestEndpointWithAnotherVocabularyIsRejected(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	s := servetest.ServeCompletions(t, model)
@@ -225,7 +225,7 @@ func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatAnEndpointCannotBeAskedIsRefusedBeforeItIs(t *testing.T) {
+func TestEndpointRejectsUnsupportedOptionsUnasked(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	s := servetest.ServeCompletions(t, model)
@@ -246,7 +246,7 @@ func TestWhatAnEndpointCannotBeAskedIsRefusedBeforeItIs(t *testing.T) {
 	must.Say(t, err, "expected a URL such as")
 }
 
-func TestAnAuditOfAnEndpointCanBeInterrupted(t *testing.T) {
+func TestEndpointAuditCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	s := servetest.ServeCompletions(t, model)
@@ -260,7 +260,7 @@ func TestAnAuditOfAnEndpointCanBeInterrupted(t *testing.T) {
 	}
 }
 
-func TestAListWithoutABeginningIsNamed(t *testing.T) {
+func TestVocabularyWithoutBeginIsReported(t *testing.T) {
 	t.Parallel()
 	const list = `["<s>", null, "to", "be", "<|endoftext|>"]`
 	for begin, want := range map[int]string{-1: "true [{0 <s>} {4 <|endoftext|>}]", 0: "false []"} {

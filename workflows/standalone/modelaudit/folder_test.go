@@ -144,7 +144,7 @@ func TestSamplesOfAFolderAreTexts(t *testing.T) {
 	}
 }
 
-func TestTextsLongerThanTheContextOfAFolderAreRefused(t *testing.T) {
+func TestTextsBeyondContextAreRejected(t *testing.T) {
 	t.Parallel()
 	model, _, _ := opened(t, "gpt2")
 	_, err := model.Run(t.Context(), read(t, "the you\n"+strings.Repeat("the ", 41)+"\n"), modelaudit.Options{References: 100})

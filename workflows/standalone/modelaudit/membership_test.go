@@ -49,7 +49,7 @@ const (
 
 // A command's membership is that of the mean losses of users, by its answers for whole texts. The share of
 // pairs of a member and a non-member of which the member costs less is the AUC.
-func TestMembershipIsToldByMeanLosses(t *testing.T) {
+func TestCommandMembershipUsesMeanLosses(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
 	c, in := commanded(t, model, false), known(t, model)
@@ -80,7 +80,7 @@ func TestMembershipIsToldByMeanLosses(t *testing.T) {
 
 // A file, a command and an endpoint of the same model tell the same of texts without users, of which each is
 // cut before its end.
-func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
+func TestMembershipMatchesAcrossModelSources(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
 	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
@@ -107,7 +107,7 @@ type member interface {
 }
 
 // Texts after a prefix are told of by a file, and by a command and an endpoint, whose prefix has no ends of texts.
-func TestMembersAreToldAfterAPrefix(t *testing.T) {
+func TestMembershipAfterPrefix(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
 	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
@@ -122,7 +122,7 @@ func TestMembersAreToldAfterAPrefix(t *testing.T) {
 	}
 }
 
-func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
+func TestMembershipRejectsBadTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                           "the file has no texts",
@@ -152,7 +152,7 @@ func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 }
 
 // A common text may be a member's and a non-member's, if the non-member has others.
-func TestTextsOnBothSidesAreCounted(t *testing.T) {
+func TestSharedTextsAreCounted(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
 	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)

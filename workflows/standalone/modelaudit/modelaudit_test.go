@@ -84,7 +84,7 @@ func read(t *testing.T, list string) []modelaudit.Line {
 	return must.Get(modelaudit.ReadCanaries("list.txt", strings.NewReader(list)))(t)
 }
 
-func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
+func TestModelAuditMatchesRun(t *testing.T) {
 	t.Parallel()
 	t.Run("words", func(t *testing.T) {
 		t.Parallel()
@@ -165,7 +165,7 @@ func TestControlsAreComparedAndNotCounted(t *testing.T) {
 	}
 }
 
-func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
+func TestCanariesOutsideAlphabetAreRejected(t *testing.T) {
 	t.Parallel()
 	_, _, file := trainedAs(t, byteFile, "")
 	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
@@ -235,7 +235,7 @@ func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestMistakesAreToldAllAtOnceAndInPlace(t *testing.T) {
+func TestAllMistakesAreReportedInPlace(t *testing.T) {
 	t.Parallel()
 	run, _, file := trained(t)
 	model, err := modelaudit.OpenModel(bytes.NewReader(file))
@@ -283,7 +283,7 @@ func remade(t *testing.T, model []byte, change func(*safetensors.File)) []byte {
 	return must.Get(safetensors.Marshal(file.Tensors, file.Metadata))(t)
 }
 
-func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
+func TestModelWithoutVocabularyIsRejected(t *testing.T) {
 	t.Parallel()
 	_, _, file := trained(t)
 	checkpoint := must.Get(checkpoints.Decode(file))(t)
@@ -309,7 +309,7 @@ func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAModelOfPairsIsRefused(t *testing.T) {
+func TestPairModelIsRejected(t *testing.T) {
 	t.Parallel()
 	m := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: 6, Embedding: 3, Units: 4, Separator: 3}))(t)
 	file := must.Get(checkpoints.Encode(m, make([]float32, m.Parameters()), map[string]string{"vocabulary": `["<pad>","<unk>","<begin>","<end>","a","b"]`}))(t)

@@ -26,7 +26,7 @@ func (uniform) logProbs(context.Context, []sequence, int) ([][]float64, error) {
 func (uniform) requests() int64 { return 0 }
 
 // Logarithms to another base than e rank canaries as well, and their sums show them.
-func TestScoresThatAreNoProbabilitiesAreNamed(t *testing.T) {
+func TestNonProbabilityScoresAreReported(t *testing.T) {
 	t.Parallel()
 	words := make([]string, 1000)
 	for i := range words {

@@ -159,7 +159,7 @@ func vocabularyOf(tokens int) string {
 
 // The canary's own cost is the cost that the search would give it, to the last bit, and
 // never less than the best sequence's if no sequence was cut.
-func TestACanaryHasItsOwnCostBesideTheBest(t *testing.T) {
+func TestExtractReportsCostOfCanaryAndBest(t *testing.T) {
 	t.Parallel()
 	s := testScorer(t, 14, 6)
 	prefix, choices := []int32{5}, canaries.Space{Words: 3}.Choices(10)

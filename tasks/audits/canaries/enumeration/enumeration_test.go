@@ -148,7 +148,7 @@ func TestSequencesOfAFormatKeepItsFixedBytes(t *testing.T) {
 }
 
 // A model of NaN has no costs to compare.
-func TestAModelThatIsNotFiniteIsRefused(t *testing.T) {
+func TestEnumerationRejectsNonFiniteModel(t *testing.T) {
 	t.Parallel()
 	scorer := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: 12, Embedding: 3, Units: 4}, 1, float32(math.NaN()))
 	s, tree := newSpace(canaries.Space{Words: 2}.Choices(8)), scorer.Tabulate().NewTreeScorer()
@@ -168,7 +168,7 @@ func TestExposureIsInBitsOfTheSpace(t *testing.T) {
 }
 
 // A held-back canary is ranked, and trips no gate: here it has the highest exposure.
-func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
+func TestHighestExposureIgnoresHeldBackCanaries(t *testing.T) {
 	t.Parallel()
 	for want, insertions := range map[string][]int{"3": {5, 0, 1}, "null": {0, 0, 0}} {
 		g := taskstest.NewGraph(t)

@@ -39,7 +39,7 @@ func cell(byCopies map[int][]float64) *audits.Cell {
 	return &c
 }
 
-func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
+func TestInsertedCanariesAreComparedWithControls(t *testing.T) {
 	t.Parallel()
 	v := derive(cell(map[int][]float64{
 		0: {0.1, 1.4, 0.2, 2.2, 3.1, 0.9}, 1: {0.3, 1.5, 2.5, 0.4, 2.0}, 3: {9, 10.5, 11, 8, 12}, 7: {14, 15},
@@ -76,7 +76,7 @@ func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
 
 // A cell whose comparison finds memory is not said to have found nothing: the highest exposure, 8.4 bits of 10 canaries,
 // is no finding, for chance exceeds log2(10/0.05) = 7.64 bits, but not 9.
-func TestNothingIsFoundOnlyIfNoTestFinds(t *testing.T) {
+func TestNoFindingOnlyIfNoTestFinds(t *testing.T) {
 	t.Parallel()
 	s := &audits.Setting{Canaries: &audits.Canaries{Inserted: 10}, Audits: []audits.Fields{measurer{}}}
 	controls := []float64{0.1, 1.4, 0.2, 2.2, 3.1, 0.9}
@@ -142,7 +142,7 @@ func sampled(bits []float64) (all []*Exposure) {
 }
 
 // A control has no copies: however high its exposure, it is no memory that a gate could limit.
-func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
+func TestHighestExposureIgnoresUninsertedCanaries(t *testing.T) {
 	t.Parallel()
 	c := cell(map[int][]float64{0: {20}, 1: {3, 5}})
 	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.CanaryOutcome{outcome{basis: Sampled, bits: 30}}})
@@ -183,7 +183,7 @@ func TestChanceExposesOneOfSeveral(t *testing.T) {
 }
 
 // Rank 1 among n references means an exposure of log2 n or more.
-func TestAGateOfTheFirstRankSaysAtLeast(t *testing.T) {
+func TestLimitReportsAtLeastForFirstRank(t *testing.T) {
 	t.Parallel()
 	limit := 4.0
 	for most, want := range map[float64]string{
@@ -202,7 +202,7 @@ func TestAGateOfTheFirstRankSaysAtLeast(t *testing.T) {
 }
 
 // Where all canaries were held back there is no highest exposure, and 0 would be one.
-func TestNoHighestExposureIsThatOfNoInsertedCanary(t *testing.T) {
+func TestNoHighestExposureWithoutInsertedCanaries(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(derive(cell(map[int][]float64{0: {20, 3}})))
 	if err != nil || strings.Contains(string(data), "highest") {

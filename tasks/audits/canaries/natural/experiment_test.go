@@ -23,7 +23,7 @@ audit: {utility: false, natural: {own: ["w11 ", "w22 "], references: 20}}
 `
 
 // Sanitized text is not in the training text.
-func TestSecretsAreThoseThatSanitizationLeaves(t *testing.T) {
+func TestSecretsExcludeSanitizedText(t *testing.T) {
 	t.Parallel()
 	found := func(sets ...string) map[string]int {
 		report := plantest.CellReport(t, sanitizedFile, sets...)
@@ -42,7 +42,7 @@ func TestSecretsAreThoseThatSanitizationLeaves(t *testing.T) {
 }
 
 // A search is asked for by the number of its nodes; without it nothing of it is said.
-func TestSecretsAreSearchedForWhereAsked(t *testing.T) {
+func TestSecretsAreSearchedOnRequest(t *testing.T) {
 	t.Parallel()
 	for search, want := range map[string]bool{"2000": true, "null": false} {
 		report := plantest.CellReport(t, sanitizedFile, "audit.natural.search="+search)
@@ -91,7 +91,7 @@ func TestALimitOnNaturalSecretsHasItsFalseAlarm(t *testing.T) {
 	}
 }
 
-func TestALimitThatReferencesCannotReachIsRefused(t *testing.T) {
+func TestLimitBeyondReferencesIsRejected(t *testing.T) {
 	t.Parallel()
 	for references, want := range map[string]string{
 		"4096": "audit.fail_if.natural_exposure: is 12, which no secret can exceed: exposure is at most log2(4096 references) = 12.00 bits",
@@ -104,7 +104,7 @@ func TestALimitThatReferencesCannotReachIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheNoteSaysHowOftenChanceAloneExposesAsMuch(t *testing.T) {
+func TestNoteReportsChanceOfExposure(t *testing.T) {
 	t.Parallel()
 	bits, none := 10.0, false
 	secret := natural.Secret{Pattern: "card", Exposure: &bits, Censored: &none}

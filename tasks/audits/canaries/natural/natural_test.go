@@ -60,7 +60,7 @@ func findingsOf(t *testing.T, node *taskstest.Node) map[string]Finding {
 }
 
 // The canary replaces any one of the sentences.
-func TestTheScanFindsWhatTheTextHasByItself(t *testing.T) {
+func TestScanFindsSecretsOfOriginalText(t *testing.T) {
 	t.Parallel()
 	node := letters(t, taskstest.NewGraph(t))
 	found := findingsOf(t, node)
@@ -91,7 +91,7 @@ func TestTheScanFindsWhatTheTextHasByItself(t *testing.T) {
 	}
 }
 
-func TestASecretIsRankedAmongOthersOfItsForm(t *testing.T) {
+func TestSecretIsRankedAmongSequencesOfItsPattern(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern         filters.Pattern
@@ -147,7 +147,7 @@ func TestCardsAreUniform(t *testing.T) {
 
 // A model with weights as they are drawn ranks all secrets as scoring each reference by
 // itself does. The text is in the outcome only if it was asked for.
-func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
+func TestRanksMatchSingleReferenceScores(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	findings := letters(t, g)

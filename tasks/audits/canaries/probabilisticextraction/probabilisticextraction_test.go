@@ -183,7 +183,7 @@ func TestALongerPrefixLeavesLessToExtract(t *testing.T) {
 }
 
 // The outcome and its curves count the canaries' outcomes.
-func TestTheOutcomeCountsWhatIsExtractable(t *testing.T) {
+func TestOutcomeCountsExtractableCanaries(t *testing.T) {
 	t.Parallel()
 	v, outcomes := measured(t, models.Sampling{Temperature: 1})
 	extractable := 0
@@ -224,7 +224,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, node)
 }
 
-func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
+func TestParametersAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(p *Params){
 		"temperature 0":       func(p *Params) { p.Temperature = 0 },
@@ -358,7 +358,7 @@ func normalised(logits []float64) []float32 {
 
 // The probabilities of all tokens sum to 1, and are those of the definition: exp(l/T) over
 // its sum, here over the tokens kept.
-func TestATokenIsDrawnByItsShareOfThoseKept(t *testing.T) {
+func TestTokenProbabilityIsShareOfKeptTokens(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 4))
 	for range 50 {
@@ -400,7 +400,7 @@ func TestATokenIsDrawnByItsShareOfThoseKept(t *testing.T) {
 	}
 }
 
-func TestOfEqualTokensTheLowerAreKept(t *testing.T) {
+func TestTopKKeepsLowerOfEqualTokens(t *testing.T) {
 	t.Parallel()
 	row := normalised([]float64{0, 2, 2, 2, 1})
 	for token, want := range []float64{math.Inf(-1), -math.Ln2, -math.Ln2, math.Inf(-1), math.Inf(-1)} {

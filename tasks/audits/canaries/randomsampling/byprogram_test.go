@@ -35,7 +35,7 @@ func vocabularyNode(t *testing.T, g *taskstest.Graph, words int) *taskstest.Node
 }
 
 // A program that scores as is done here has the ranks of the audit, estimated ones as well.
-func TestAProgramsRanksAreThoseOfItsScores(t *testing.T) {
+func TestProgramRanksMatchAudit(t *testing.T) {
 	t.Parallel()
 	const words = 40
 	g, asked := taskstest.NewGraph(t), new(clientprogramstest.Runner)

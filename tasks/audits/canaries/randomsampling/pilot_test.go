@@ -78,7 +78,7 @@ func TestPilotsThatAreUnlikelyToDecideAreNotWalked(t *testing.T) {
 	}
 }
 
-func TestASortedSetKnowsTheDrawsOfItsSequences(t *testing.T) {
+func TestSortedSetKeepsDraws(t *testing.T) {
 	t.Parallel()
 	drawn := drawnFrom(canaries.Space{Words: 2}, 4, 500, 12, nil)
 	for _, n := range []int{1, 77, 500} {
@@ -103,7 +103,7 @@ func TestASortedSetKnowsTheDrawsOfItsSequences(t *testing.T) {
 // sides; the mean of the relative error then has a standard deviation below
 // 0.0005, and a right program leaves the bound by six of them with probability
 // 1e-9 each.
-func TestChoosingAPilotByItsHitsBiasesLessThanTheStandardError(t *testing.T) {
+func TestPilotChoiceBiasIsBelowStandardError(t *testing.T) {
 	t.Parallel()
 	const audits, all, bound, deviation = 40_000, 2_000_000, 0.0283, 0.0005
 	for _, share := range []float64{0.02, 0.0105, 199.0 / 20_000, 0.009, 199.0 / 200_000, 0.0005} {

@@ -343,7 +343,7 @@ func drawnFrom(space canaries.Space, seed uint64, count, ordinary int, excluded 
 // A reference that costs as much as the canary stands before it. Where scores are known to
 // a margin, one that costs up to twice that more may stand before the canary, and one that costs
 // up to twice that less behind it.
-func TestRanksKnowOfTiesAndMargins(t *testing.T) {
+func TestRanksCountTiesAndMargins(t *testing.T) {
 	t.Parallel()
 	// The canary costs 10, the margin is 0.5.
 	costs := []float64{8.9, 9, 9.01, 10, 10.99, 11, 11.01}
@@ -389,7 +389,7 @@ func BenchmarkRankByATransformer(b *testing.B) {
 // Scores of canaries and references that are drawn alike: at least m canaries are ahead of
 // all references if the first m of all are canaries, which has the probability
 // n/(n+r) (n-1)/(n+r-1) ... The bound is above that, the binomial tail below.
-func TestUnmemorizedCanariesAreFirstTogetherMoreOftenThanIndependentOnes(t *testing.T) {
+func TestFirstByChanceExceedsBinomialTail(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ m, n, r int }{{1, 8, 1000}, {2, 6, 20}, {3, 8, 200_000}, {4, 90, 50}} {
 		exact := 1.0
@@ -408,7 +408,7 @@ func TestUnmemorizedCanariesAreFirstTogetherMoreOftenThanIndependentOnes(t *test
 
 // Of 20,000 draws of 6 canaries and 20 references, about 923 (6/26 x 5/25) have two canaries
 // or more in front, with a standard deviation of 30; the test fails by chance with 1e-9.
-func TestSimulatedCanariesAreFirstAsOftenAsIsSaid(t *testing.T) {
+func TestFirstByChanceMatchesSimulation(t *testing.T) {
 	t.Parallel()
 	rng, hits := rand.New(rand.NewPCG(1, 2)), 0
 	for range 20_000 {

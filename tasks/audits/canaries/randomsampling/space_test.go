@@ -59,7 +59,7 @@ func TestReferencesComeFromTheSpaceOfTheCanaries(t *testing.T) {
 
 // Were more references drawn than there are sequences, their number would promise an
 // exposure that no canary can have.
-func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
+func TestReferenceSetLargerThanItsSpaceIsRejected(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	model := auditstest.Untrained(g, text.FirstWord+text.Bytes)
@@ -142,7 +142,7 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 
 // 28 references and 8 canaries are all 36 sequences of a space, so that the references are those that
 // are left: none is a canary, and none consists of other words.
-func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
+func TestReferencesOfWholeWordsExcludeCanaries(t *testing.T) {
 	t.Parallel()
 	space := canaries.Space{Words: 9, Alphabet: canaries.Listed, Symbols: "oneoaktoeantnotern", SymbolBytes: 3, Format: "a # #"}
 	var list []population.Placement
@@ -176,7 +176,7 @@ func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 }
 
 // Two spaces whose words have the same bytes at each place have references of their own.
-func TestReferencesOfOtherWordsOfTheSameBytesAreOthers(t *testing.T) {
+func TestReferencesDependOnWordsNotBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	model := auditstest.Untrained(g, text.FirstWord+text.Bytes)
@@ -230,7 +230,7 @@ func costOf(t *testing.T, s *models.Scorer, pair []int32, given int) float64 {
 	return sum
 }
 
-func TestPairsRankAsBruteForceSays(t *testing.T) {
+func TestPairRanksMatchBruteForce(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		space canaries.Space
@@ -275,7 +275,7 @@ func TestPairsRankAsBruteForceSays(t *testing.T) {
 }
 
 // References hold one secret in both texts, and are drawn from all of them.
-func TestReferencesOfPairsHoldOneSecret(t *testing.T) {
+func TestReferencesOfPairsRepeatOneSecret(t *testing.T) {
 	t.Parallel()
 	p := Params{Seed: 1, References: 95, Space: bothTexts, Prefix: 4}
 	g := taskstest.NewGraph(t)

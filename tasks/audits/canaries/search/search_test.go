@@ -101,7 +101,7 @@ func TestGoldenBytes(t *testing.T) {
 
 // The cuts of a long search into tasks change no byte of its findings, and the parts
 // after its end do nothing.
-func TestASearchInPartsFindsWhatOneTaskFinds(t *testing.T) {
+func TestSearchInPartsMatchesOneTask(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40, []int32{7, 9, 11, 30})
 	p := Params{Space: canaries.Space{Words: 4}, Prefix: 2, Count: 1, Settings: settings(8, 3, 3)}
@@ -168,7 +168,7 @@ func TestTheSamePrefixIsSearchedOnce(t *testing.T) {
 	}
 }
 
-func TestASearchForWhatIsNotThereIsRefused(t *testing.T) {
+func TestSearchRejectsBadParameters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40, []int32{7, 9, 11})
 	inputs := []taskstest.Edge{taskstest.In(audits.ModelInput, b.model), taskstest.In(audits.CanariesInput, b.canaries)}
@@ -264,7 +264,7 @@ const unlimited = math.MaxInt32
 
 // For any number of nodes pulled at once, the certain sequences are those of brute force,
 // to the bit; and one at a time expands no unneeded node.
-func TestTheBestSequencesAreThoseOfBruteForce(t *testing.T) {
+func TestBestSequencesMatchBruteForce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		for shape, choices := range formats {
@@ -314,7 +314,7 @@ func TestTiesGoToTheLowerTokens(t *testing.T) {
 }
 
 // The paper's rule ends a search after twice the iterations of the first sequence.
-func TestWithoutAProofASearchEndsAfterTwiceTheIterations(t *testing.T) {
+func TestUnprovedSearchEndsAfterTwiceFirstIterations(t *testing.T) {
 	t.Parallel()
 	tree := randomTree(t, 3, 4, formats[0])
 	w, stop := searched(t, tree, settings(2, 40, 0), unlimited)
@@ -327,7 +327,7 @@ func TestWithoutAProofASearchEndsAfterTwiceTheIterations(t *testing.T) {
 }
 
 // A search that was cut anywhere goes on to the same nodes, queue and sequences.
-func TestASearchGoesOnAsIfItHadNotStopped(t *testing.T) {
+func TestResumedSearchMatchesWholeSearch(t *testing.T) {
 	t.Parallel()
 	tree := randomTree(t, 2, 1, formats[0])
 	for _, batch := range []int{1, 7} {
@@ -355,7 +355,7 @@ func TestASearchGoesOnAsIfItHadNotStopped(t *testing.T) {
 }
 
 // States that memory had no room for are computed again: nothing else changes.
-func TestWhichStatesAreKeptChangesNothing(t *testing.T) {
+func TestDroppedStatesDoNotChangeSearch(t *testing.T) {
 	t.Parallel()
 	tree := randomTree(t, 4, 1, formats[0])
 	s := settings(5, 5, 5)
@@ -425,7 +425,7 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 
 // No damage to a frontier makes a search panic, or continue with nodes outside of its
 // tree.
-func TestADamagedFrontierIsRefused(t *testing.T) {
+func TestDamagedFrontierIsRejected(t *testing.T) {
 	t.Parallel()
 	tree := randomTree(t, 2, 1, formats[0])
 	w, _ := searched(t, tree, settings(1, 5, 5), 20)

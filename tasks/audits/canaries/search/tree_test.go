@@ -26,7 +26,7 @@ func tree(t *testing.T, s *models.Scorer) *search.Tree {
 }
 
 // The cost of a path is the log-perplexity of its sequence, by the scorer's other way.
-func TestThePathOfASequenceCostsItsLogPerplexity(t *testing.T) {
+func TestPathCostMatchesLogPerplexity(t *testing.T) {
 	t.Parallel()
 	s := scorer(t, 3, 4)
 	tr := tree(t, s)
@@ -46,7 +46,7 @@ func TestThePathOfASequenceCostsItsLogPerplexity(t *testing.T) {
 }
 
 // The cost of a path does not depend on the paths that are walked beside it.
-func TestAPathCostsTheSameInAnyCompany(t *testing.T) {
+func TestPathCostDoesNotDependOnOtherPaths(t *testing.T) {
 	t.Parallel()
 	tr := tree(t, scorer(t, 5, 4))
 	rows, err := tr.Expand(tr.Root)

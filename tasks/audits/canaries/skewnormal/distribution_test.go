@@ -19,7 +19,7 @@ import (
 )
 
 // logcdf.csv was computed by mpmath with 30 digits, see testdata/vectors.py.
-func TestTheLogarithmOfTheCDFIsThatOfThirtyDigits(t *testing.T) {
+func TestLogCDFMatchesHighPrecision(t *testing.T) {
 	t.Parallel()
 	f := must.Get(os.Open("testdata/logcdf.csv"))(t)
 	defer f.Close()
@@ -70,7 +70,7 @@ func TestTheQuantileInvertsTheCDF(t *testing.T) {
 	}
 }
 
-func TestTheDerivativesAreThoseOfFiniteDifferences(t *testing.T) {
+func TestDerivativesMatchFiniteDifferences(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := likelihood{make([]float64, 50)}
@@ -100,7 +100,7 @@ func TestTheDerivativesAreThoseOfFiniteDifferences(t *testing.T) {
 // fits.json has the results of scipy.stats.skewnorm.fit on some data sets. Scipy climbs
 // without derivatives and stops early: a fit is as likely as its own, or more, and the
 // exposure that TensorFlow Privacy extrapolates by it, -log2 of the CDF, is about the same.
-func TestFitsAreThoseOfScipy(t *testing.T) {
+func TestFitsMatchSciPy(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile("testdata/fits.json"))(t)
 	var all []struct {
@@ -149,7 +149,7 @@ func TestAFitMovesWithItsData(t *testing.T) {
 	})
 }
 
-func TestDataWithoutADistributionAreRefused(t *testing.T) {
+func TestFitRejectsDegenerateData(t *testing.T) {
 	t.Parallel()
 	if _, err := FitDistribution([]float64{5, 5, 5}); !errors.Is(err, ErrConstant) {
 		t.Errorf("equal data: %v", err)
@@ -211,7 +211,7 @@ func calibrated(t testing.TB, costs []float64, times int) *Fit {
 // References of two humps fail against every simulation. Of 40 sets that are skew-normal, as
 // many as ten have a p-value of 0.1 or less with a probability of 5e-3; by the plain p about
 // nine do on average.
-func TestTheCalibratedPTellsOtherDistributionsAndOnlyThese(t *testing.T) {
+func TestCalibratedPRejectsOtherDistributionsOnly(t *testing.T) {
 	t.Parallel()
 	d := Distribution{Location: 60, Scale: 5, Shape: -2}
 	rng := rand.New(rand.NewPCG(5, 1))
@@ -235,7 +235,7 @@ func TestTheCalibratedPTellsOtherDistributionsAndOnlyThese(t *testing.T) {
 	}
 }
 
-func TestWithoutCalibrationThePIsThatOfTheTest(t *testing.T) {
+func TestSignificanceWithoutCalibrationIsPlainP(t *testing.T) {
 	t.Parallel()
 	fit := calibrated(t, draws(rand.New(rand.NewPCG(5, 1)), Distribution{Scale: 1, Shape: 1}, 100), 0)
 	if fit.CalibratedP != nil || fit.Significance() != fit.P {

@@ -30,7 +30,7 @@ func randomScorer(t testing.TB, kind models.Kind, vocabulary int, scale float32)
 
 // A reference costs as much as a canary of the same words, to the last bit: in several
 // blocks, and with some drawn twice.
-func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
+func TestReferenceCostsMatchSingleCosts(t *testing.T) {
 	t.Parallel()
 	const words = 9
 	for _, kind := range models.Kinds() {
@@ -50,7 +50,7 @@ func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
 
 // The statistic and its p-value are those of scipy 1.10: stats.kstest(x, "norm") of
 // x[i] = norm.ppf((i + 0.5) / n) * stretch, which has p = 1 at 1.
-func TestTheTestOfAFitIsThatOfScipy(t *testing.T) {
+func TestFitTestMatchesSciPy(t *testing.T) {
 	t.Parallel()
 	normal := Distribution{Scale: 1}
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestTheTestOfAFitIsThatOfScipy(t *testing.T) {
 
 // TensorFlow Privacy's vectors of exposure by rank: references 1 to 16, ties against the
 // canary. The rank is that of random sampling.
-func TestExposureByRankIsThatOfTensorFlowPrivacy(t *testing.T) {
+func TestExposureByRankMatchesTensorFlowPrivacy(t *testing.T) {
 	t.Parallel()
 	var references []float64
 	for i := range 16 {
@@ -95,7 +95,7 @@ func TestExposureByRankIsThatOfTensorFlowPrivacy(t *testing.T) {
 // Of data with two humps, which no skew-normal distribution has, every exposure that the
 // references support is right within half a bit, and a high one is not: the note says so. The
 // bound fails with a probability of at most 5% for each of the seeds, which are fixed.
-func TestSupportedExposuresAreRightWhateverTheDistributionIs(t *testing.T) {
+func TestSupportedExposuresAreRightForAnyDistribution(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -158,7 +158,7 @@ func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 }
 
 // Each bootstrap fit draws as many costs as there are, with replacement, from its own stream.
-func TestAFitOfTheBootstrapResamplesAsManyCosts(t *testing.T) {
+func TestBootstrapFitsResampleAllCosts(t *testing.T) {
 	t.Parallel()
 	costs := draws(rand.New(rand.NewPCG(3, 1)), Distribution{Location: 60, Scale: 5, Shape: -2}, 50)
 	p := Params{Seed: 7, Bootstrap: 3}
@@ -203,7 +203,7 @@ func TestGoldenBytes(t *testing.T) {
 }
 
 // Bad input is one sentence, and no other try would mend it.
-func TestWhatCannotBeFittedIsRefused(t *testing.T) {
+func TestEstimateRejectsUnfittableCosts(t *testing.T) {
 	t.Parallel()
 	const vocabulary = 12
 	model := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: vocabulary, Embedding: 3, Units: 4}))(t)

@@ -48,7 +48,7 @@ func TestGoldenBound(t *testing.T) {
 	}
 }
 
-func TestAnAuditOfTwoCanariesIsNone(t *testing.T) {
+func TestBoundRejectsTwoCanaries(t *testing.T) {
 	t.Parallel()
 	if _, err := bound(t, 2); !tasks.IsPermanent(err) {
 		t.Errorf("got %v, want a permanent error", err)

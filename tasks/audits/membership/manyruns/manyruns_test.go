@@ -75,7 +75,7 @@ func check(t *testing.T, v *manyruns.Outcome) {
 }
 
 // The seed is fixed. With 40 times the noise a bound above 0.2 comes with a probability of 0.05 at most.
-func TestNothingShowsInMuchNoise(t *testing.T) {
+func TestHeavyNoiseHidesCanaries(t *testing.T) {
 	t.Parallel()
 	v := audited(t, "audit.many_runs.runs=40 training.privacy.noise_multiplier=40")
 	if v.EpsilonLower > 0.2 || v.TradeOff != nil && v.TradeOff.Refuted || v.Score != "loss-difference" {
@@ -85,7 +85,7 @@ func TestNothingShowsInMuchNoise(t *testing.T) {
 }
 
 // Trainings are nodes of their own: of 40 all are in a plan of 60, and none is the cell's.
-func TestFurtherTrainingsReuseTheOthers(t *testing.T) {
+func TestMoreRunsReuseTrainings(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf([]byte("text"))
 	few, many := plantest.Compiled(t, file, digest, "audit.many_runs.runs=40"), plantest.Compiled(t, file, digest)

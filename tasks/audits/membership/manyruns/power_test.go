@@ -15,7 +15,7 @@ import (
 
 // The power equals the share found in 200 audits of drawn scores by judge, within three standard errors of both
 // simulations. A right power misses that in one of 370 cases; there are four cases.
-func TestThePowerIsThatOfAudits(t *testing.T) {
+func TestPowerMatchesSimulatedAudits(t *testing.T) {
 	t.Parallel()
 	const audited, delta = 200, 1e-5
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestTooFewTrainingsProveNothing(t *testing.T) {
 
 // 15 trainings that prove cannot tell the curve of two normal distributions two deviations apart, by the claim for z =
 // 0.5, from a steeper one: with 7 of 7 and 0 of 8 the shift is 0.6. 100 tell it, and 15 that for z = 4.
-func TestTooFewTrainingsToContradictTheClaimAreToldSo(t *testing.T) {
+func TestPlanWarnsOfTooFewTrainingsToContradict(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		runs      int

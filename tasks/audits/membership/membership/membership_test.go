@@ -114,7 +114,7 @@ func (b bench) outcome(t *testing.T, references int) (*taskstest.Node, *Outcome)
 
 // Without canaries the users' losses add up to the utility audit's loss on the training
 // part; shares cover all users once.
-func TestTheUsersAddUpToTheWholePart(t *testing.T) {
+func TestUserLossesSumToUtilityLoss(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	model := b.model(1)
@@ -157,7 +157,7 @@ func TestLossesByTokenAreTheSame(t *testing.T) {
 // Losses of other texts do not depend on the share that a user is in, and change no other loss.
 // Neighbours cost an untrained model about as much as the texts; the users whose texts are the
 // prefix have no loss after it.
-func TestOtherTextsAreScoredBesideTheUsers(t *testing.T) {
+func TestRescoringDoesNotDependOnShares(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, plain := b.measured(b.model(1), shared(1, true))
@@ -184,7 +184,7 @@ func TestOtherTextsAreScoredBesideTheUsers(t *testing.T) {
 }
 
 // What canaries replaced counts for nobody, and the other users are as without canaries.
-func TestSharersAreMeasuredOnTheirOwnText(t *testing.T) {
+func TestSharersAreMeasuredWithoutCanaries(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, before := b.losses(b.model(1), 1)
@@ -209,7 +209,7 @@ func TestSharersAreMeasuredOnTheirOwnText(t *testing.T) {
 }
 
 // A model that nobody trained tells nobody: 0.5 lies in the intervals, seed by seed fixed.
-func TestAnUntrainedModelTellsNothing(t *testing.T) {
+func TestUntrainedModelHasChanceAUC(t *testing.T) {
 	t.Parallel()
 	_, v := newBench(t).outcome(t, 4)
 	if len(v.Attacks) != len(attacks)-2 || v.References != 4 {
@@ -245,7 +245,7 @@ func TestZlibDoesNotCompareUsersWithCanaries(t *testing.T) {
 	}
 }
 
-func TestBadParametersAreRefused(t *testing.T) {
+func TestBadParametersAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, references := range []int{-2, 2, 5} {

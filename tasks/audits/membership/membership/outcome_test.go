@@ -71,7 +71,7 @@ func TestARateThatCannotBeEstimatedPassesNoLimit(t *testing.T) {
 	}
 }
 
-func TestTheNoteSaysWhatCannotBeEstimated(t *testing.T) {
+func TestNoteReportsEstimatesAndTooFewUsers(t *testing.T) {
 	t.Parallel()
 	want := "membership: 100 users that trained against 1000 held-out ones; 100 users with canaries apart; " +
 		"loss: AUC 90.00% (85.00 to 95.00), p 1e-09, TPR at 1% FPR 60.00% (49.72 to 69.67), " +
@@ -127,7 +127,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 }
 
 // Users with canaries stand apart: few others are too few, however many train.
-func TestMembersAreThoseWithoutCanaries(t *testing.T) {
+func TestMembersExcludeCanaryCarriers(t *testing.T) {
 	t.Parallel()
 	f := Fields{Membership: new(Block)}
 	for carriers, want := range map[int]string{
@@ -153,7 +153,7 @@ func users(members, heldOut int) (losses []UserLoss) {
 	return losses
 }
 
-func TestAModelThatScoresEverythingAlikeIsNamed(t *testing.T) {
+func TestOutcomeMarksEqualScores(t *testing.T) {
 	t.Parallel()
 	losses := users(10, 10)
 	for i := range losses {
@@ -169,7 +169,7 @@ func TestAModelThatScoresEverythingAlikeIsNamed(t *testing.T) {
 }
 
 // A scorer that reads one model for all gives each user one loss under the model and its references.
-func TestReferenceModelsThatScoreAsTheModelAreNamed(t *testing.T) {
+func TestNoteWarnsOfReferencesEqualToModel(t *testing.T) {
 	t.Parallel()
 	for changed, alike := range map[float64]bool{0: true, 1: false} {
 		w := newWorld(users(10, 10), 1)
@@ -186,7 +186,7 @@ func TestReferenceModelsThatScoreAsTheModelAreNamed(t *testing.T) {
 }
 
 // The sharer has no AUC, and the AUC of 7 users can't be above 0.6: others are judged, and both are named.
-func TestAGateNamesTheNumbersThatItHasNotJudged(t *testing.T) {
+func TestLimitReportsUnjudgedNumbers(t *testing.T) {
 	t.Parallel()
 	limit := 0.95
 	one, few := found(), found()

@@ -14,7 +14,7 @@ import (
 // The power is that of audits of drawn scores, by the intervals that judge real ones: within three standard
 // errors, which a right power misses in one of 370 cases, and of areas three points of the normal
 // approximation.
-func TestThePowerIsThatOfAudits(t *testing.T) {
+func TestPowerMatchesSimulatedAudits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		area             float64
@@ -60,7 +60,7 @@ func drawn(rng *rand.Rand, n int, mean float64) []float64 {
 
 // Users that the statement calls too few have an interval that begins below chance though all are told apart, and
 // others do not.
-func TestTooFewUsersAreThoseOfRealIntervals(t *testing.T) {
+func TestTooFewUsersMatchesRealIntervals(t *testing.T) {
 	t.Parallel()
 	few := 0
 	for n := 2; n <= 12; n++ {

@@ -22,7 +22,7 @@ func tied(rng *rand.Rand, n int) []float64 {
 // The area is the share of pairs in the right order, each with the product of its weights. An
 // unseen member and an unseen held-out user are the worst that they can be at one end, and the
 // best at the other.
-func TestTheAreaIsThatOfPairs(t *testing.T) {
+func TestAreaIsWeightedShareOfPairs(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 200 {
@@ -92,7 +92,7 @@ func TestAPerfectSeparationHasAnInterval(t *testing.T) {
 // all exceed are from 4 to 18 but for 1.25% at either end (SciPy: binom.cdf(3) = 0.010,
 // binom.cdf(4) = 0.029, binom.sf(17) = 0.0137, binom.sf(18) = 0.0068), and Clopper and Pearson's
 // ends leave out as much again.
-func TestTheIntervalOfARateKnowsOfItsThreshold(t *testing.T) {
+func TestRateIntervalCoversDrawnThreshold(t *testing.T) {
 	t.Parallel()
 	heldOut, members := make([]float64, 1000), make([]float64, 1000)
 	for i := range heldOut {

@@ -128,7 +128,7 @@ func TestRMIAComparesPairs(t *testing.T) {
 
 // Likelihoods whose exp has no float64, as of long texts or of models that are far off, are
 // compared by their logarithms.
-func TestRMIAHoldsWhereExpDoesNot(t *testing.T) {
+func TestRMIAComparesLikelihoodsBeyondExp(t *testing.T) {
 	t.Parallel()
 	near := random(rand.New(rand.NewPCG(5, 0)), 40, 6)
 	for _, far := range []float64{1e4, -1e4} {
@@ -232,7 +232,7 @@ func lossesOf(t *testing.T, users int) map[string][]byte {
 	return map[string][]byte{LossesBlob: must.Get(json.Marshal(list))(t)}
 }
 
-func TestReferenceModelsOfOtherUsersAreRefused(t *testing.T) {
+func TestReferenceModelsOfOtherUsersAreRejected(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	audited := g.Put("audited", map[string][]byte{LossesBlob: []byte(`[{"targets":3,"loss":1,"member":true},{"targets":2,"loss":1}]`)})

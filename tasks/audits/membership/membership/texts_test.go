@@ -42,7 +42,7 @@ func written(rng *rand.Rand, users int, alike bool) *world {
 
 // The baseline tells texts apart that have other words, and no others: with the seeds of 1 to 20 the
 // interval of 95% misses one half at most four times, which chance does in 0.3% of all such twenties.
-func TestTheBlindBaselineSeesTextsAlone(t *testing.T) {
+func TestBlindBaselineDetectsDifferentTextsOnly(t *testing.T) {
 	t.Parallel()
 	missed := 0
 	for seed := range uint64(20) {
@@ -137,7 +137,7 @@ func TestCompressionDependsOnTheTextAlone(t *testing.T) {
 	}
 }
 
-func TestLowestAreTheFirstOfAllSorted(t *testing.T) {
+func TestLowestMatchesSort(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(6, 2))
 	for _, draw := range []func() float64{
@@ -159,7 +159,7 @@ func TestLowestAreTheFirstOfAllSorted(t *testing.T) {
 }
 
 // Of eleven targets the two least likely ones count, and not the same by both scores.
-func TestMinKTakesTheLeastTargets(t *testing.T) {
+func TestMinKUsesLeastLikelyTargets(t *testing.T) {
 	t.Parallel()
 	scores := slices.Repeat([]models.TokenScore{{LogProb: -1, Mean: -2, Deviation: 1}}, 8)
 	scores = append(scores, models.TokenScore{LogProb: -9, Mean: -9, Deviation: 3}, models.TokenScore{LogProb: -7, Mean: -6, Deviation: 0.5}, models.TokenScore{LogProb: -2, Mean: -1, Deviation: 0.25})
@@ -235,7 +235,7 @@ func TestAttacksHaveTheirInputs(t *testing.T) {
 
 // Members lose more after a foreign text, and by other words: their scores are higher. ReCaLL leaves out whose text that
 // is, and is compared with the baseline without them too.
-func TestComparedTextsTellMembers(t *testing.T) {
+func TestReCaLLAndNeighbourSeparateMembers(t *testing.T) {
 	t.Parallel()
 	w := written(rand.New(rand.NewPCG(9, 0)), 120, true)
 	w.Rescoring = Rescoring{2, 5}
@@ -374,7 +374,7 @@ func TestTheFigureHasTheBaseline(t *testing.T) {
 }
 
 // A baseline that chance has put below one half does not make an attack that knows nothing look good.
-func TestABaselineBelowChanceIsNoMerit(t *testing.T) {
+func TestBaselineBelowChanceIsNotCredited(t *testing.T) {
 	t.Parallel()
 	over := &audits.Interval{Value: 0.15, Low: 0.02, High: 0.3}
 	for _, c := range []struct {

@@ -50,7 +50,7 @@ func reportedSteps(t *testing.T, g *taskstest.Graph, repeats int, deviation floa
 }
 
 // A right training is refuted with a probability of 1e-4; the seed is fixed.
-func TestReplaysOfOthersAreTested(t *testing.T) {
+func TestReportedReplaysAreTested(t *testing.T) {
 	t.Parallel()
 	params := ReportParams{Replay: external.Replay{Repeats: 60}, FalseAlarm: 1e-4}
 	for deviation, by := range map[float64]string{1.5: "", 0.7: replay.NoiseTest} {
@@ -104,7 +104,7 @@ func TestANoteDoubtsTheDivisorOfAClaim(t *testing.T) {
 	}
 }
 
-func TestReplaysOfOtherLengthsAreRefused(t *testing.T) {
+func TestReplaysOfWrongLengthAreRejected(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	if _, err := g.Try(ReportAuditor, ReportParams{Replay: external.Replay{Repeats: 61}}, taskstest.In(audits.ModelInput, reportedSteps(t, g, 60, 1.5))); !tasks.IsPermanent(err) {

@@ -234,7 +234,7 @@ func TestStepsThatClipOnlyWithoutNoiseAreFound(t *testing.T) {
 	}
 }
 
-func TestStepsThatBreakTheContractAreRefused(t *testing.T) {
+func TestStepsThatBreakTheContractAreRejected(t *testing.T) {
 	t.Parallel()
 	p := replaytest.Planted(replaytest.None)
 	p.NoiseMultiplier = 0

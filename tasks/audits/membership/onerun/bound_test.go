@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/training"
 )
 
-func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
+func TestBlockLossesMatchSingleCanaries(t *testing.T) {
 	t.Parallel()
 	m := must.Get(models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 30, Embedding: 7, Units: 9}))(t)
 	params := m.Init(rand.New(rand.NewPCG(4, 1)))
@@ -37,7 +37,7 @@ func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 	}
 }
 
-func TestTheOutcomeSaysWhatItRestsOn(t *testing.T) {
+func TestJudgeReportsGuessesAndLimits(t *testing.T) {
 	t.Parallel()
 	p := BoundParams{KPlus: 20, KMinus: 10, Delta: 1e-5, Confidence: 0.95, Neighbouring: privacy.ReplaceOne, Unit: "balanced user"}
 	units, scores := make([]audits.Unit, 100), make([]float64, 100)

@@ -99,7 +99,7 @@ func replaceUsers(n int) CoinsParams {
 
 // The data of users who are no unit, and of units whose coin says out, stay; a
 // unit that is in has nothing but its canary, or has it once, as one record.
-func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
+func TestCoinsChangeTheirUnitsOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	record := CoinsParams{Seed: 3, Canaries: 40, Space: canaries.Space{Words: 4}, Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
@@ -243,7 +243,7 @@ func correlation(x, y []float64) float64 {
 }
 
 // The draws of units, coins and records are those of docs/random-streams.md.
-func TestDrawsAreThoseOfTheirDocumentedStreams(t *testing.T) {
+func TestDrawsFollowDocumentedStreams(t *testing.T) {
 	t.Parallel()
 	p := replaceUsers(40)
 	p.Unit = RecordUnit
@@ -284,7 +284,7 @@ func TestUsersAndCoinsDoNotDependOnTheLengthOfCanaries(t *testing.T) {
 	}
 }
 
-func TestCoinsRefuseWhatIsNoSuchDesign(t *testing.T) {
+func TestCoinsRejectBadParameters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for want, change := range map[string]func(*CoinsParams){

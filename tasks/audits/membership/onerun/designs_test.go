@@ -41,7 +41,7 @@ func digits(t *testing.T, sets ...string) *onerun.Outcome {
 
 // Of 120 guesses each design has. If both told coins equally well, at 85%, and guesses were independent, one would
 // have 15 right ones more than the other with a probability of 0.5%. The seeds are fixed.
-func TestMislabelledImagesTellMoreThanRandomOnes(t *testing.T) {
+func TestMislabelledImagesRevealMoreThanRandom(t *testing.T) {
 	t.Parallel()
 	right := map[string]int{}
 	for _, seed := range []string{"1", "2", "3"} {
@@ -81,7 +81,7 @@ func TestVectorsAreAuditedInTrainingsOfImages(t *testing.T) {
 	}
 }
 
-func TestTheDesignOfTheCanariesBlockIsThatOfAudits(t *testing.T) {
+func TestCanariesDesignIsInheritedByAudits(t *testing.T) {
 	t.Parallel()
 	cell := func(sets ...string) *experiment.Experiment {
 		return &plantest.Resolve(t, oneRunFile, []storage.Digest{storage.DigestOf(nil)}, sets...).Cells[0].Experiment

@@ -55,7 +55,7 @@ func TestAnOverfittedModelHasAPositiveLowerBound(t *testing.T) {
 
 // The seed is fixed. Without a trace of the coins in the model, a bound above 0
 // at 95% confidence comes with probability 0.05 at most.
-func TestARandomModelHasNone(t *testing.T) {
+func TestRandomModelHasZeroLowerBound(t *testing.T) {
 	t.Parallel()
 	for _, sampling := range []string{"fixed-size", "poisson"} {
 		v := oneRun(t, heavyNoise, "training.sampling="+sampling)
@@ -103,7 +103,7 @@ func TestHeavyNoiseIsNotRefuted(t *testing.T) {
 }
 
 // Canary clients of another audit are users, too: the null is a training that samples from all.
-func TestTheNullCountsTheClientsOfOtherAudits(t *testing.T) {
+func TestNullCountsCanaryClientsOfOneShot(t *testing.T) {
 	t.Parallel()
 	r := plantest.CellReport(t, oneRunFile, "training.sampling=poisson", "training.privacy={clip: 2, noise_multiplier: 0.01, delta: 1e-5}",
 		"audit.one_run.trade_off=true", "audit.one_run.guesses={k_plus: 20, k_minus: 20, halvings: 2}", "audit.one_shot={canaries: 60}")
@@ -235,7 +235,7 @@ func TestOnlyTheCoinsChangeTheTraining(t *testing.T) {
 
 // Both designs stand side by side: their canaries share no user, and each audit
 // sees its own alone.
-func TestOneRunStandsBesideTheSecretSharer(t *testing.T) {
+func TestOneRunRunsAlongsideSecretSharer(t *testing.T) {
 	t.Parallel()
 	sets := []string{
 		"canaries={words: 4, per_configuration: 2, user_probability: 1/20, example_probability: 1, held_back: 1}",

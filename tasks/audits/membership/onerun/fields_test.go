@@ -20,7 +20,7 @@ func resolved(t *testing.T, users int, sets ...string) (*experiment.Spec, error)
 	}})
 }
 
-func TestMoreCoinsThanUsersAreRefused(t *testing.T) {
+func TestMoreCoinsThanUsersAreRejected(t *testing.T) {
 	t.Parallel()
 	_, err := resolved(t, 59)
 	if want := "x.yaml:4:29: audit.one_run.canaries: is 60; expected at most 59, the balanced users of a.jsonl: each carries one"; err == nil || err.Error() != want {

@@ -106,7 +106,7 @@ func TestARandomImageHasPixelsAndAClass(t *testing.T) {
 	}
 }
 
-func TestCoinsRefuseDesignsOfWordsForImages(t *testing.T) {
+func TestCoinsRejectDesignsOfWordsForImages(t *testing.T) {
 	t.Parallel()
 	b := imageBench(t)
 	for _, p := range []CoinsParams{imageCoins(canaries.RareWords), {Seed: 3, Canaries: 20, Space: canaries.Space{Words: 7}, Classes: 1, Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}} {

@@ -112,7 +112,7 @@ func TestCoinsInsertLearnedCanaries(t *testing.T) {
 	}
 }
 
-func TestMoreLearnedCanariesThanWordsAreRefused(t *testing.T) {
+func TestMoreLearnedCanariesThanWordsAreRejected(t *testing.T) {
 	t.Parallel()
 	if _, _, err := newBench(t).learn(fewLearned(81)); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "81 learned canaries; expected from 1 to 80") {
 		t.Errorf("got %v", err)

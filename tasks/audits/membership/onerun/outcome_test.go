@@ -39,7 +39,7 @@ func written(t *testing.T, r *results.Results, format string) string {
 	return b.String()
 }
 
-func TestALowerBoundIsNeverBare(t *testing.T) {
+func TestLowerBoundIsPrintedWithItsConditions(t *testing.T) {
 	t.Parallel()
 	for format, wants := range map[string][]string{
 		"table": {
@@ -70,7 +70,7 @@ func TestEveryCoinHasARow(t *testing.T) {
 	}
 }
 
-func TestBoundsThatCrossAreSaidSo(t *testing.T) {
+func TestLowerBoundAboveProvedEpsilonIsReported(t *testing.T) {
 	t.Parallel()
 	for lower, crossed := range map[float64]bool{1.29: false, 155: true} {
 		text := written(t, audited(t, lower), "table")
@@ -81,7 +81,7 @@ func TestBoundsThatCrossAreSaidSo(t *testing.T) {
 }
 
 // 60 canaries cannot certify more than 2.97, for any training.
-func TestAnAuditThatCouldNotContradictSaysSo(t *testing.T) {
+func TestNoteReportsPowerlessAudit(t *testing.T) {
 	t.Parallel()
 	for proved, powerless := range map[privacy.Epsilon]bool{2.9: false, 3: true, privacy.Epsilon(math.Inf(1)): false} {
 		v := onerun.Outcome{EpsilonLower: 1.29, EpsilonLargestCanaries: 2.97}

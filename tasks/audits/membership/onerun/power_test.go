@@ -16,7 +16,7 @@ import (
 // The power of each bound equals the share found in 200 audits of drawn scores, of text and of vectors, by the
 // functions that judge real audits, within three standard errors of both simulations. A right power misses that in one
 // of 370 cases; there are four cases.
-func TestThePowerIsThatOfAudits(t *testing.T) {
+func TestPowerMatchesSimulatedAudits(t *testing.T) {
 	t.Parallel()
 	confidence := must.Get(numbers.ParseProbability("95%"))(t)
 	const trials, users, leak, delta = 200, 1000, 4, 1e-5

@@ -77,7 +77,7 @@ func TestFaultsOfClippingShow(t *testing.T) {
 }
 
 // In one round, and with a server that takes the mean as it is, the two statistics are one.
-func TestTheStatisticsOfOneRoundAreOne(t *testing.T) {
+func TestStatisticsOfOneRoundAreEqual(t *testing.T) {
 	t.Parallel()
 	v, _ := oneShot(t)
 	if len(v.Clients) != 600 || v.Canaries != 300 || v.Unseen != 300 || v.Neighbouring != privacy.AddOrRemoveOne || v.Unit != "balanced user" {
@@ -100,7 +100,7 @@ func TestCanaryClientsAreAccountedFor(t *testing.T) {
 }
 
 // Missing noise shows: the estimate is far above that of the noise which was claimed.
-func TestATrainingWithoutNoiseHasALargeEstimate(t *testing.T) {
+func TestMissingNoiseGivesLargeEstimate(t *testing.T) {
 	t.Parallel()
 	noisy, _ := oneShot(t, "training.cohort=60", "training.rounds=6", "training.sampling=poisson", "training.privacy.noise_multiplier=3")
 	bare, _ := oneShot(t, "training.cohort=60", "training.rounds=6", "training.sampling=poisson", "training.privacy.noise_multiplier=0", "audit.one_shot.delta=1e-3")
@@ -133,7 +133,7 @@ func TestEveryTrainingOfClientsIsEstimated(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatTheServerFollowsChangesTheTraining(t *testing.T) {
+func TestRecipeDependsOnWatchedCanariesOnly(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf(nil)
 	recipe := func(p *plan.Plan) storage.Key { return p.Cells[0].Chain.Recipe }
@@ -152,7 +152,7 @@ func TestOnlyWhatTheServerFollowsChangesTheTraining(t *testing.T) {
 }
 
 // Both designs stand side by side.
-func TestOneShotStandsBesideOneRun(t *testing.T) {
+func TestOneShotRunsAlongsideOneRun(t *testing.T) {
 	t.Parallel()
 	r := plantest.CellReport(t, oneShotFile, "training.cohort=40", "audit.one_run={canaries: 40}", "audit.one_shot.canaries=50")
 	if r.Training.Users != 124 {

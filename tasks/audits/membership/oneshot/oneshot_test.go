@@ -56,7 +56,7 @@ func TestCanaryClientsAreUsersWithoutData(t *testing.T) {
 	}
 }
 
-func TestTheCoinsOfAnotherAuditAreHandedOn(t *testing.T) {
+func TestClientsKeepCoinsOfOtherAudits(t *testing.T) {
 	t.Parallel()
 	g, _, before := partitioned(t)
 	coins := []byte(`[{"canary":0,"user":1,"example":-1,"included":true}]`)
@@ -126,7 +126,7 @@ func checkpoint(t *testing.T, n *taskstest.Node) []float32 {
 	return slices.Clone(m.Params)
 }
 
-func TestCosinesOfAnotherAuditAreRefused(t *testing.T) {
+func TestCosinesOfAnotherAuditAreRejected(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	initial, trained := followed(t, g, models.Config{Kind: models.CIFGLSTM, Vocabulary: 20, Embedding: 4, Units: 4}, make([]float32, 4))

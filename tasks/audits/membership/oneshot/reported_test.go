@@ -29,7 +29,7 @@ func waves(n int, mean float64) []float64 {
 	return list
 }
 
-func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
+func TestReportedCosinesGiveEstimates(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	c := external.Cosines{Dimension: 5000, Unit: "example", Final: waves(40, 0.03), Largest: waves(40, 0.06), Unseen: waves(30, 0.02)}
@@ -45,7 +45,7 @@ func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
 	}
 }
 
-func TestCosinesOfOtherCanariesAreRefused(t *testing.T) {
+func TestCosinesOfOtherCanariesAreRejected(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	node := told(t, g, external.Cosines{Dimension: 5000, Final: waves(40, 0.03)})

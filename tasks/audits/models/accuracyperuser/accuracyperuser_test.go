@@ -93,7 +93,7 @@ func (b bench) measure(part Part, shares int) Outcome {
 }
 
 // The users' sums equal the utility audit's numbers over all of them.
-func TestTheUsersAddUpToTheUtility(t *testing.T) {
+func TestUsersSumToUtility(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]bench{"images": ofImages(t), "texts": texts(t)} {
 		part := b.Run(utility.Part, utility.PartParams{Data: population.Test, Shares: 1}, taskstest.In(audits.ModelInput, b.model), taskstest.In(utility.DataInput, b.parts))
@@ -106,7 +106,7 @@ func TestTheUsersAddUpToTheUtility(t *testing.T) {
 	}
 }
 
-func TestThePredictionsOfAClassifierAreThoseOfASelection(t *testing.T) {
+func TestPredictionsMatchSelection(t *testing.T) {
 	t.Parallel()
 	b := ofImages(t)
 	predictions := b.Run(selection.Predictions, nil, taskstest.In(selection.ModelInput, b.model), taskstest.In(population.Input, b.population), taskstest.In(population.ShardsInput, b.parts))
@@ -138,7 +138,7 @@ func TestSharesCoverAllUsersOnce(t *testing.T) {
 	}
 }
 
-func TestBadParametersAreRefused(t *testing.T) {
+func TestBadParametersAreRejected(t *testing.T) {
 	t.Parallel()
 	b := texts(t)
 	_, err := b.Try(Kind, Params{"odd", utility.UserShare{Shares: 1}}, taskstest.In(audits.ModelInput, b.model))
@@ -153,7 +153,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 }
 
 // The figure has the selection's threshold, and both histograms where faults move users.
-func TestTheFigureShowsWhoIsSelected(t *testing.T) {
+func TestFigureShowsSelectionThreshold(t *testing.T) {
 	t.Parallel()
 	faulty, clean := usersOf([]selection.UserAccuracy{{Examples: 10, Correct: 10}, {Examples: 10, Correct: 1}}), usersOf([]selection.UserAccuracy{{Examples: 10, Correct: 10}, {Examples: 10, Correct: 9}})
 	v := &Outcome{Part: Train, Prepared: faulty, Clean: clean}

@@ -83,7 +83,7 @@ func TestWordsAreGuessedByTheirFrequencyInTheTrainingPart(t *testing.T) {
 	}
 }
 
-func TestOfPairsTheTargetIsGuessed(t *testing.T) {
+func TestPairTargetsArePredicted(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	lines := strings.Repeat(`{"user":"a","text":"source words","target":"goal"}`+"\n", 60)
@@ -124,7 +124,7 @@ func farness(a, b []int32) (square int) {
 	return square
 }
 
-func TestClassesAreToldByMostOfTenNeighbours(t *testing.T) {
+func TestClassesArePredictedByTenNeighbours(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	shape := images.Shape{Width: 4, Height: 3, Channels: 1, Classes: 7}
@@ -242,7 +242,7 @@ func TestScoresAreGuessedByTheMedianAndByTheMeanOfNeighbours(t *testing.T) {
 	}
 }
 
-func TestChanceRanksTagsByNothing(t *testing.T) {
+func TestChanceOfTagsIsTheirMeanShare(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	r := source.Reading{Label: source.TagsLabel, Tags: source.Tags([]string{"even", "seven", "none"})}
@@ -266,7 +266,7 @@ func TestChanceRanksTagsByNothing(t *testing.T) {
 }
 
 // Each tag is a bright pixel.
-func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
+func TestImageTagsArePredictedByNeighbours(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	shape := images.Shape{Width: 3, Height: 2, Channels: 1, Classes: 10}
@@ -297,7 +297,7 @@ func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
 	}
 }
 
-func TestNothingToPredictIsRefused(t *testing.T) {
+func TestBaselinesRejectDataWithoutTargets(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	shape := images.Shape{Width: 2, Height: 1, Channels: 1, Classes: 2}
@@ -320,7 +320,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, g.Run(Kind, Params{Reading: utility.Reading{Level: text.ImageLevel}, Choices: 7}, taskstest.In(utility.DataInput, data)))
 }
 
-func TestTextsSayWhatThereIs(t *testing.T) {
+func TestTextsOmitMissingMeasures(t *testing.T) {
 	t.Parallel()
 	tenth, half := 0.1, 0.5
 	for want, v := range map[string]Outcome{

@@ -114,7 +114,7 @@ func TestTheSheetShowsTheFirstImages(t *testing.T) {
 	}
 }
 
-func TestRealImagesAreAtNoDistanceFromThemselves(t *testing.T) {
+func TestRealImagesHaveZeroFrechetDistance(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	part := must.Get(population.OpenPart(t.Context(), b.Task(taskstest.In("p", b.parts)), "p", population.Test))(t)

@@ -98,7 +98,7 @@ func TestSamplesDoNotDependOnTheirTasks(t *testing.T) {
 // The interval of the first position contains the exact probability in at least 95% of the
 // cases, and that of all words the mean over a hundred times as many samples. The seed is
 // fixed.
-func TestSharesAreThoseOfTheModel(t *testing.T) {
+func TestSharesCoverModelProbabilities(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "a", "b", "c")
 	p := SummaryParams{Seed: 2, Count: 4000, Length: 6, Sampling: plain, Shown: 3, Significance: 0.001}
@@ -145,7 +145,7 @@ func sentence(length int, unknown func(position int) bool) Drawn {
 // Of 1000 models whose first words are as the others, at most 72 are said to stand out at
 // a significance of 5%: a right program says so of more with probability 1e-3. Words of one
 // sentence depend on each other here, as they do in text.
-func TestTheFirstWordStandsOutByChanceAsSeldomAsPromised(t *testing.T) {
+func TestFirstWordFalseAlarmRate(t *testing.T) {
 	t.Parallel()
 	rng, alarms := rand.New(rand.NewPCG(1, 9)), 0
 	for i := range 1000 {
@@ -163,7 +163,7 @@ func TestTheFirstWordStandsOutByChanceAsSeldomAsPromised(t *testing.T) {
 	}
 }
 
-func TestAFaultyFirstWordStandsOut(t *testing.T) {
+func TestFaultyFirstWordIsDetected(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 9))
 	var samples []Drawn
@@ -229,7 +229,7 @@ func TestTheSearchFindsTheMostProbableSequencesOfAll(t *testing.T) {
 }
 
 // One that is cut says of how many it is certain, and these are right.
-func TestASearchThatIsCutIsCertainOfNoMoreThanItKnows(t *testing.T) {
+func TestCutSearchIsCertainOfBestSequencesOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "a", "b", "c")
 	want := b.sequences(5)
@@ -282,7 +282,7 @@ func bytesOf(s string) (d Drawn) {
 	return d
 }
 
-func TestBytesReadAsTextWhereTheyAreIt(t *testing.T) {
+func TestReaderEscapesInvalidBytes(t *testing.T) {
 	t.Parallel()
 	r := NewReader(&text.Vocabulary{Words: append(text.Specials(), text.ByteLevel.Scheme().Symbols...)})
 	for text, want := range map[string]string{
@@ -316,7 +316,7 @@ func TestEqualSamplesAreCountedTogether(t *testing.T) {
 	}
 }
 
-func TestPartsThatLackSamplesAreRefused(t *testing.T) {
+func TestPartsThatLackSamplesAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "a")
 	part := b.draw(Params{Count: 3, Length: 2, Sampling: plain})

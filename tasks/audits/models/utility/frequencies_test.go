@@ -28,7 +28,7 @@ func wordsOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, of populati
 	return words
 }
 
-func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
+func TestFrequenciesMatchPlainLoop(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data := parts(t, g)
@@ -144,7 +144,7 @@ func TestUtilityAtTheLevelOfFrequenciesIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheNoteNamesTheMeasureThatIsNoBetterThanFrequencies(t *testing.T) {
+func TestNoteNamesMeasuresAtFrequencyBaseline(t *testing.T) {
 	t.Parallel()
 	words := Outcome{RecallAt1: 0.052, Perplexity: 389.1, Tokens: 50000}
 	for want, v := range map[string]Outcome{

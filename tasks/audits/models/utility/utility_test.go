@@ -65,7 +65,7 @@ func measureTop(g *taskstest.Graph, model, data *taskstest.Node, shares int, top
 	return u
 }
 
-func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
+func TestUtilityMatchesPlainLoop(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data, model := parts(t, g), initial(g)
@@ -178,7 +178,7 @@ func TestLabelsAreCountedAmongTheFiveFirstGuesses(t *testing.T) {
 	}
 }
 
-func TestRecallAtFiveIsOfWordsAndClassesAlone(t *testing.T) {
+func TestRecallAtFiveNeedsWordsOrClasses(t *testing.T) {
 	t.Parallel()
 	tenth := must.Get(numbers.ParseProbability("10%"))(t)
 	for label, want := range map[source.Label]int{"": 0, source.TagsLabel: 1} {
@@ -217,7 +217,7 @@ func TestAPerplexityBeyondTheFloatRangeIsAResult(t *testing.T) {
 }
 
 // A test part whose words are all unknown has examples; more of them would not help.
-func TestATestPartOfUnknownWordsIsToldFromAnEmptyOne(t *testing.T) {
+func TestUnknownWordsAndEmptyTestPartAreReportedApart(t *testing.T) {
 	t.Parallel()
 	for want, all := range map[string]int64{"none of them is in the vocabulary": 12, "raise data.test.fraction": 0} {
 		part := tasks.Kind{Name: "test/part", Class: tasks.Compute, Run: func(_ context.Context, t *tasks.Task) error {
@@ -232,7 +232,7 @@ func TestATestPartOfUnknownWordsIsToldFromAnEmptyOne(t *testing.T) {
 }
 
 // A program that predicts as is done here has the same utility.
-func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
+func TestProgramUtilityMatchesAudit(t *testing.T) {
 	t.Parallel()
 	g, asked := taskstest.NewGraph(t), new(clientprogramstest.Runner)
 	g.Clients = asked
@@ -315,7 +315,7 @@ func predictedTexts(t *testing.T, g *taskstest.Graph, model, data *taskstest.Nod
 	return must.Get(m.Network.(models.Labelling).NewLabeller(m.Params).Label(texts))(t)
 }
 
-func TestScoresAreMeasuredByTheirMeanAbsoluteErrorInSharesAsInOne(t *testing.T) {
+func TestScoresHaveMeanAbsoluteErrorInAnyShares(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data, model := labelledParts(t, g, labelReadings[models.Regressor]), reader(g, models.Regressor)
@@ -354,7 +354,7 @@ func bruteForce(texts []models.Labelled, label int) (mean float64, positives int
 	return mean / float64(positives), positives
 }
 
-func TestTagsAreMeasuredByTheMeanAveragePrecisionOfThoseThatTextsHave(t *testing.T) {
+func TestTagsHaveMeanAveragePrecisionOfUsedTags(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data, model := labelledParts(t, g, labelReadings[models.Tagger]), reader(g, models.Tagger)

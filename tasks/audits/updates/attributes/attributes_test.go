@@ -58,7 +58,7 @@ func openWorld() federation {
 	return federation{observedtest.Federation{Users: 24, Rounds: 60, Cohort: 14, Own: 4, Common: 1, Unseen: 8, HeldOut: 4}, 3}
 }
 
-func TestAttributesAreTold(t *testing.T) {
+func TestAttributesAreInferred(t *testing.T) {
 	t.Parallel()
 	split, list := openWorld().make()
 	v, _, err := try(t, params(), 24, split, list)
@@ -83,7 +83,7 @@ func TestAttributesAreTold(t *testing.T) {
 
 // An attribute that is not in the updates is not found for unseen users. For seen users it
 // follows from their identity.
-func TestAnAttributeThatIsNoneIsNotTold(t *testing.T) {
+func TestAbsentAttributeIsInferredByChance(t *testing.T) {
 	t.Parallel()
 	f := openWorld()
 	f.attribute, f.Own, f.Unseen = 0, 0, 12
@@ -115,7 +115,7 @@ func TestUsersWithoutAValueAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeToldIsNamed(t *testing.T) {
+func TestUnusableValuesAreErrors(t *testing.T) {
 	t.Parallel()
 	split, list := openWorld().make()
 	for want, values := range map[string][]Value{
@@ -132,7 +132,7 @@ func TestWhatCannotBeToldIsNamed(t *testing.T) {
 	}
 }
 
-func TestValuesAreCheckedByThemselves(t *testing.T) {
+func TestCheckValues(t *testing.T) {
 	t.Parallel()
 	for want, values := range map[string][]Value{
 		"has 1 values":              {{"a", []string{"u"}}},
@@ -161,7 +161,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, n)
 }
 
-func TestANetworkThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
+func TestNoteWarnsOfTrainingEndedByLastEpoch(t *testing.T) {
 	t.Parallel()
 	const warning = "its training ended with its last epoch, 30: more may tell more"
 	ended := AttackOutcome{Epochs: 30, Best: 30 - patience}
@@ -190,7 +190,7 @@ func TestLimitsArePassedByLowerBounds(t *testing.T) {
 
 // The power of the closed form is that of accuracies that are drawn and judged as real ones, up to 11 points: of
 // 200 simulated audits the standard error is up to 3.6 points, and few users are no normal numbers.
-func TestPowerIsThatOfSimulatedAccuracies(t *testing.T) {
+func TestPowerMatchesSimulatedAccuracies(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct {
 		users         int

@@ -80,7 +80,7 @@ func match(t *testing.T, p pairs.Params, v *Vectors, split []devices.Device, lis
 }
 
 // Also of users of whom the network has seen nothing before but updates that are not theirs.
-func TestUpdatesAndVectorsOfAnotherFormAreTold(t *testing.T) {
+func TestUpdatesAndVectorsAreMatched(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 150, Rounds: 150, Cohort: 40, Own: 4, Common: 1, Unseen: 30}.Make()
 	v, _, err := match(t, params(), otherForm(split, list), split, list)
@@ -103,7 +103,7 @@ func TestUpdatesAndVectorsOfAnotherFormAreTold(t *testing.T) {
 // Vectors that say nothing of their users are told by chance of users that were not learned
 // from. Four standard deviations, by the interval, are passed with probability 6e-5; the seed is
 // fixed.
-func TestVectorsOfOtherUsersAreToldByChance(t *testing.T) {
+func TestUnrelatedVectorsAreMatchedByChance(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 60, Rounds: 100, Cohort: 20, Own: 3, Common: 1, Unseen: 24}.Make()
 	v := otherForm(split, list)
@@ -122,7 +122,7 @@ func TestVectorsOfOtherUsersAreToldByChance(t *testing.T) {
 	}
 }
 
-func TestWhatWasScoredIsWhatIsMeasured(t *testing.T) {
+func TestMeasurementsMatchScoredPairs(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 12, Rounds: 40, Cohort: 10, Own: 2, Common: 1, Unseen: 3, HeldOut: 2}.Make()
 	p := params()
@@ -167,7 +167,7 @@ func TestCentredVectorsHaveNoMeanAndLengthOne(t *testing.T) {
 	}
 }
 
-func TestTooFewUsersAreRefused(t *testing.T) {
+func TestTooFewUsersAreRejected(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 3, Rounds: 30, Cohort: 4, Own: 1, Common: 1}.Make()
 	_, _, err := match(t, params(), otherForm(split, list), split, list)
@@ -221,7 +221,7 @@ func TestGivenVectorsAreFoundByTheNamesOfUsers(t *testing.T) {
 	taskstest.Golden(t, n)
 }
 
-func TestVectorsOfNobodyAreRefused(t *testing.T) {
+func TestVectorsOfUnknownUsersAreRejected(t *testing.T) {
 	t.Parallel()
 	_, _, err := given(t, `{"user": "v", "embedding": [1, 2]}`)
 	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `such as "v"`) || !strings.Contains(err.Error(), `such as "u0"`) {
@@ -266,7 +266,7 @@ func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 	taskstest.Golden(t, n)
 }
 
-func TestOutcomesAreSaid(t *testing.T) {
+func TestOutcomeTextsFigureAndNote(t *testing.T) {
 	t.Parallel()
 	empty := new(Outcome)
 	if texts := auditstest.Texts(&Audit, empty); !slices.Equal(texts, []string{"-", ""}) || empty.Figure(nil) != nil || !strings.HasPrefix(empty.Note(nil), "cross-modal: ") {

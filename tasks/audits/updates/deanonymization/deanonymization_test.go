@@ -160,7 +160,7 @@ func TestTheControlGivesChance(t *testing.T) {
 	}
 }
 
-func TestUnseenUsersAreTold(t *testing.T) {
+func TestUnseenUsersAreDetected(t *testing.T) {
 	t.Parallel()
 	w := world{users: 6, unseen: 5, heldOut: 5, rounds: 10, own: 0.5, device: 0.1, noise: 0.2, seed: 2}
 	v := attacked(t, w, asItIs)
@@ -192,7 +192,7 @@ func TestSumsHideUsers(t *testing.T) {
 	}
 }
 
-func TestStagesThatAreUnlikeOnesDoNotTeachEachOther(t *testing.T) {
+func TestUnlikeStagesDoNotTransfer(t *testing.T) {
 	t.Parallel()
 	w := world{users: 8, rounds: 12, own: 0.5, device: 0.1, noise: 0.2, late: 7, seed: 3}
 	g := taskstest.NewGraph(t)
@@ -276,7 +276,7 @@ func classCounts(c *census) []int {
 	return counts
 }
 
-func TestExamplesAreAsManyAsAsked(t *testing.T) {
+func TestAttackLearnsFromRequestedExamples(t *testing.T) {
 	t.Parallel()
 	w := world{users: 5, rounds: 8, own: 0.5, noise: 0.2, seed: 4}
 	g := taskstest.NewGraph(t)
@@ -292,7 +292,7 @@ func TestExamplesAreAsManyAsAsked(t *testing.T) {
 	}
 }
 
-func TestWhoCannotBeNamedIsSaid(t *testing.T) {
+func TestUsersThatCannotBeNamedAreReported(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	split := []devices.Device{
@@ -386,7 +386,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, g.Run(Summary, summary(attacks.Kinds()...), edges...))
 }
 
-func TestOutcomesAreSaid(t *testing.T) {
+func TestOutcomeTextsFigureAndNote(t *testing.T) {
 	t.Parallel()
 	v := attacked(t, world{users: 6, rounds: 6, own: 0.5, device: 0.1, noise: 0.2, seed: 1}, asItIs)
 	if texts := auditstest.Texts(&Audit, v); len(texts) != 3 || !strings.Contains(texts[1], "x)") {
@@ -424,7 +424,7 @@ func TestOutcomesAreSaid(t *testing.T) {
 }
 
 // Who cannot be told apart is known when the users are counted.
-func TestAWorldWithNobodyToTellApartIsRefused(t *testing.T) {
+func TestCheckDataRejectsTooFewUsers(t *testing.T) {
 	t.Parallel()
 	f := &Fields{Deanonymization: new(Block)}
 	for d, refused := range map[audits.Data]bool{
@@ -440,7 +440,7 @@ func TestAWorldWithNobodyToTellApartIsRefused(t *testing.T) {
 }
 
 // With 10 of 200 devices in each of 20 rounds, 36% are in none: 0.95^20.
-func TestUsersWhoWillNotBeNamedAreWarnedOf(t *testing.T) {
+func TestPlanWarnsOfUsersOutsideRecordedRounds(t *testing.T) {
 	t.Parallel()
 	s := &audits.Setting{Recorded: &audits.Recorded{Recording: updates.Recording{Every: 2}}, Training: audits.Training{Rounds: 40, Cohort: 10}}
 	f := &Fields{Deanonymization: new(Block)}
@@ -506,7 +506,7 @@ func byHand(s *Scores, class, user int) float64 {
 	return sum / own
 }
 
-func TestAnAttackThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
+func TestNoteWarnsOfTrainingEndedByLastEpoch(t *testing.T) {
 	t.Parallel()
 	const warning = "(its training ended with its last epoch, 30: more may tell more)"
 	for _, converged := range []bool{false, true} {
@@ -519,7 +519,7 @@ func TestAnAttackThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
 
 // An attack that learns from two updates of each of ten users takes a fiftieth of one that learns from
 // half of 2,000, as far as the users are known.
-func TestAnAttackOnFewUpdatesOfEachUserCostsLess(t *testing.T) {
+func TestWorkScalesWithExamplesPerUser(t *testing.T) {
 	t.Parallel()
 	s := &audits.Setting{Training: audits.Training{Rounds: 100, Cohort: 20}, Recorded: &audits.Recorded{
 		Recording: updates.Recording{Every: 1}, Layout: updates.Layout{Layers: []updates.Layer{{Values: 30}}},

@@ -32,7 +32,7 @@ func linked(t *testing.T, p Params, split []devices.Device, list []updates.Updat
 }
 
 // No more updates can be linked than anonymous devices send.
-func TestTheWorkIsThatOfTheRecordedUpdates(t *testing.T) {
+func TestWorkIsBoundedByRecordedUpdates(t *testing.T) {
 	t.Parallel()
 	s := &audits.Setting{Training: audits.Training{Rounds: 10, Cohort: 9}, Recorded: &audits.Recorded{Recording: updates.Recording{Every: 2}, Layout: observedtest.Layout}}
 	work := func(updates int) float64 { return (&Fields{&Block{Updates: updates}}).Work(s) }
@@ -41,7 +41,7 @@ func TestTheWorkIsThatOfTheRecordedUpdates(t *testing.T) {
 	}
 }
 
-func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
+func TestDifferentDevicesAreLinked(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 40, 8, 6)
 	v := must.Get(linked(t, Params{Seed: 1, Updates: 1000, Pairs: 2000}, split, list))(t)
@@ -55,7 +55,7 @@ func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
 
 // Without anything of their own devices can't be followed. The interval of the area is one of
 // 95%; the seed is fixed.
-func TestEqualDevicesAreFollowedByChance(t *testing.T) {
+func TestEqualDevicesAreLinkedByChance(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 60, 10, 0)
 	v := must.Get(linked(t, Params{Seed: 1, Updates: 1000, Pairs: 4000}, split, list))(t)
@@ -86,7 +86,7 @@ func TestUpdatesAreBoundedByDevices(t *testing.T) {
 }
 
 // The columns that are in memory at a time change the sums by roundings alone.
-func TestSimilaritiesAreThoseOfAPlainLoop(t *testing.T) {
+func TestSimilaritiesMatchPlainLoop(t *testing.T) {
 	t.Parallel()
 	split, list := federation(6, 12, 7, 1)
 	g := taskstest.NewGraph(t)

@@ -27,7 +27,7 @@ func match(t *testing.T, p pairs.Params, split []devices.Device, list []updates.
 	return v, err
 }
 
-func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
+func TestPairsOfUnseenUsersAreMatched(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 40, Rounds: 120, Cohort: 15, Own: 4, Common: 1, Unseen: 12, HeldOut: 14}.Make()
 	v := must.Get(match(t, params(), split, list))(t)
@@ -42,7 +42,7 @@ func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
 }
 
 // The mean of a round's updates hides the differences of users, unless it is subtracted.
-func TestCentredUpdatesAreToldBetter(t *testing.T) {
+func TestCentredUpdatesAreMatchedBetter(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Own: 3, Common: 8}.Make()
 	p := params()
@@ -62,7 +62,7 @@ func TestCentredUpdatesAreToldBetter(t *testing.T) {
 
 // In a closed world nobody is unseen, and without anything of their own users are told by
 // chance. Four standard deviations, by the intervals, are passed with probability 6e-5; the seed is fixed.
-func TestEqualUsersAreToldByChance(t *testing.T) {
+func TestEqualUsersAreMatchedByChance(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Common: 1}.Make()
 	v := must.Get(match(t, params(), split, list))(t)
@@ -78,7 +78,7 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 	}
 }
 
-func TestTheOutcomeSaysWhenTheCosineIsAsGood(t *testing.T) {
+func TestOutcomeComparesNetworkWithCosine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cosine audits.Interval
@@ -99,7 +99,7 @@ func TestTheOutcomeSaysWhenTheCosineIsAsGood(t *testing.T) {
 }
 
 // More networks change nothing of the first; their spread is that of the AP alone.
-func TestMoreNetworksSayHowFarInitialValuesDecide(t *testing.T) {
+func TestMoreNetworksMeasureSpreadOfInitialValues(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 20, Rounds: 60, Cohort: 10, Own: 1, Common: 1}.Make()
 	p := params()
@@ -124,7 +124,7 @@ func TestMoreNetworksSayHowFarInitialValuesDecide(t *testing.T) {
 	}
 }
 
-func TestTooFewUpdatesAreRefused(t *testing.T) {
+func TestTooFewUpdatesAreRejected(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 12, Rounds: 30, Cohort: 6, Own: 1, Common: 1}.Make()
 	shadows := 0

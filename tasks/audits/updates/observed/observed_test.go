@@ -38,7 +38,7 @@ func TestAViewHasItsLayersAndALengthOfOne(t *testing.T) {
 	}
 }
 
-func TestEveryDeviceIsAUserWhereNobodyWasDivided(t *testing.T) {
+func TestUndividedDevicesAreUsers(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	task := g.Task(observedtest.Inputs(g, layout, nil, []updates.Update{{Round: 1, Device: 7, Values: []float32{3, 0, 7, 4}}})...)
@@ -54,7 +54,7 @@ func TestEveryDeviceIsAUserWhereNobodyWasDivided(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsNamed(t *testing.T) {
+func TestUnreadableUpdatesAreErrors(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	nan := float32(math.NaN())
@@ -108,7 +108,7 @@ func TestSamplesAreOfAllUpdates(t *testing.T) {
 	}
 }
 
-func TestCentredRowsLackWhatARoundHasInCommon(t *testing.T) {
+func TestCentreSubtractsRoundMean(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	list := []updates.Update{

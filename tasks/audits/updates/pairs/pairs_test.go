@@ -15,7 +15,7 @@ import (
 
 // The example of average_precision_score and of roc_auc_score in scikit-learn's
 // documentation, as pairs.
-func TestMeasuresAreThoseOfScikitLearn(t *testing.T) {
+func TestMeasureMatchesScikitLearn(t *testing.T) {
 	t.Parallel()
 	m, err := Measure([]Pair{{1, 2, 0.1}, {1, 3, 0.4}, {1, 1, 0.35}, {2, 2, 0.8}}, 1, 0)
 	if err != nil || m.Users != 2 || math.Abs(m.AP.Value-0.8333333333) > 1e-9 || m.AUC.Value != 0.75 || m.Pairs != 4 || m.Same != 2 {
@@ -126,7 +126,7 @@ func TestNoIntervalEndsAboveOne(t *testing.T) {
 // Users whose pairs are told as well as all others give intervals that are little wider than the
 // share of 20 users that may never have been seen, 1 - 0.025^(1/20) = 17%; users that differ give
 // wider ones, though the pairs are as many.
-func TestIntervalsKnowOfUsers(t *testing.T) {
+func TestIntervalsWidenWithDifferencesBetweenUsers(t *testing.T) {
 	t.Parallel()
 	width := func(ofUser func(user int) float64) float64 {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -150,7 +150,7 @@ func TestIntervalsKnowOfUsers(t *testing.T) {
 
 // Three users, told without an error, are too few to tell anything, however many others only take part in pairs of
 // two. A perfect score of n users has the lower end 0.025^(1/n) of its AUC, were all pairs of two seen.
-func TestOnlyUsersWithPairsOfTheirOwnNarrowAnInterval(t *testing.T) {
+func TestIntervalsCountUsersWithSamePairsOnly(t *testing.T) {
 	t.Parallel()
 	var pairs []Pair
 	for a := range int32(3) {
@@ -260,7 +260,7 @@ func TestPairsAreDrawnUniformly(t *testing.T) {
 
 // The definition: of every threshold the precision and the recall, and for each step the first
 // threshold, from above, that reaches it.
-func TestCurveIsItsDefinition(t *testing.T) {
+func TestCurveMatchesDefinition(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(8, 1))
 	for range 200 {
@@ -299,7 +299,7 @@ func TestCurveIsItsDefinition(t *testing.T) {
 	}
 }
 
-func TestANetworkWhoseLastEpochIsItsBestSaysSo(t *testing.T) {
+func TestLearnedWarnsOfTrainingEndedByLastEpoch(t *testing.T) {
 	t.Parallel()
 	for best, want := range map[int]string{
 		3: "stopped by 5 users after epoch 3 of 3 (its training ended with its last epoch, 3: more may tell more)",
@@ -313,7 +313,7 @@ func TestANetworkWhoseLastEpochIsItsBestSaysSo(t *testing.T) {
 }
 
 // The intervals are over users alone; they say so unless networks from other initial values are measured.
-func TestTheChanceOfInitialValuesIsMeasuredOrNamed(t *testing.T) {
+func TestLearnedReportsSpreadOfInitialValues(t *testing.T) {
 	t.Parallel()
 	l := &Learned{}
 	if got, want := l.Chance("audit.matching"), "the intervals hold the chance of users, not that of the network's initial values: audit.matching.networks above 1 measures it"; !strings.Contains(got, want) {

@@ -82,7 +82,7 @@ func find(t *testing.T, p Params, split []devices.Device, list []updates.Update,
 
 // Fitting users rank before all others, whether held-out users or all shadows are the
 // negative examples; held-out users are not ranked.
-func TestWhoFitsAProfileIsFound(t *testing.T) {
+func TestFittingUsersRankFirst(t *testing.T) {
 	t.Parallel()
 	for _, heldOut := range []int{0, 5} {
 		split, list := federation(heldOut, 2)
@@ -110,7 +110,7 @@ func TestWhoFitsAProfileIsFound(t *testing.T) {
 
 // An unrelated profile finds the fitting users by chance alone, within the error of 24 users
 // for the mean over attacks.
-func TestNobodyIsFoundByNothing(t *testing.T) {
+func TestUnrelatedProfileFindsUsersByChance(t *testing.T) {
 	t.Parallel()
 	split, list := federation(0, 0)
 	_, v, err := find(t, params(), split, list, []string{"weapons"})
@@ -122,7 +122,7 @@ func TestNobodyIsFoundByNothing(t *testing.T) {
 	}
 }
 
-func TestWithoutAWordOnWhoFitsUsersAreListedAlone(t *testing.T) {
+func TestWithoutFitUsersAreListedUnscored(t *testing.T) {
 	t.Parallel()
 	split, list := federation(0, 2)
 	p := params()
@@ -137,7 +137,7 @@ func TestWithoutAWordOnWhoFitsUsersAreListedAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnknownIsNamed(t *testing.T) {
+func TestUnknownProfilesAndUsersAreErrors(t *testing.T) {
 	t.Parallel()
 	split, list := federation(0, 2)
 	for want, fit := range map[string]Fit{
@@ -164,7 +164,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, n)
 }
 
-func TestAnAttackThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
+func TestNoteWarnsOfTrainingEndedByLastEpoch(t *testing.T) {
 	t.Parallel()
 	const warning = "(its training ended with its last epoch, 30: more may tell more)"
 	for _, converged := range []bool{false, true} {

@@ -161,7 +161,7 @@ func TestNoiseHidesWords(t *testing.T) {
 	}
 }
 
-func TestWhatNamesNoWordsIsRefused(t *testing.T) {
+func TestUnusableLayersAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	recorded := b.train(true, func(p *training.ClientsParams) { p.Record.Project, p.Record.Layers = 100, []string{"embedding"} })
@@ -215,7 +215,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, n)
 }
 
-func TestTheLimitIsOnWhatUpdatesSayBeyondFrequency(t *testing.T) {
+func TestLimitIsOnRatioToFrequencyBaseline(t *testing.T) {
 	t.Parallel()
 	v := &Outcome{BaselineAP: 0.4}
 	v.AP = 0.8
