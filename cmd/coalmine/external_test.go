@@ -332,7 +332,8 @@ while IFS= read -r line; do
   case $line in
   *'"describe"'*) result='{"contract":"coalmine/train","version":1,"methods":["initial","sample","step"],"unit":"record","noise_multiplier":1,"clip":0.5,"divisor":1,"sampling":"fixed-size","population":120,"cohort":2,"rounds":10,"delta":1e-5,"parameters":[{"name":"w","shape":[1]}]}';;
   *'"initial"'*) put step/initial.safetensors $nothing;;
-  *'"sample"'*) result='{"members":[3,7]}';;
+  *'"sample"'*'"seed":1'*) result='{"members":[3,7]}';;
+  *'"sample"'*) result='{"members":[3,8]}';;
   *'"noise":false'*) put step/release.safetensors $nothing;;
   *'"seed":1'*) put step/release.safetensors $one;;
   *) put step/release.safetensors $two;;
@@ -349,6 +350,7 @@ func TestContractCheckReportsBrokenStepRules(t *testing.T) {
 		"claims":     {`"population":120`, `"population":119`, "has a population of 119; expected all 120 records of the training data"},
 		"sampling":   {"fixed-size", "fixed", `its describe: sampling is "fixed"; expected poisson, fixed-size or shuffled`},
 		"members":    {"[3,7]", "[7,3]", "its sample of round 1 has 3 as member 2; expected ascending numbers"},
+		"same batch": {"[3,8]", "[3,7]", "are the same by another seed"},
 		"same noise": {"$two", "$one", "has the same noise by another seed"},
 		"no noise":   {`*'"seed":1'*) put step/release.safetensors $one`, `*'"seed":1'*) put step/release.safetensors $nothing`, "with noise is that without"},
 		"dropout":    {`*'"noise":false'*)`, `*'"seed":2'*'"noise":false'*) put step/release.safetensors $one;; *'"noise":false'*)`, "expected no random numbers but the noise"},
