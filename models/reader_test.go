@@ -171,7 +171,7 @@ func TestLabellerMatchesEquationsInAnyBatch(t *testing.T) {
 	}
 }
 
-func TestReadersLearnScores(t *testing.T) {
+func TestRegressorLearnsScores(t *testing.T) {
 	t.Parallel()
 	score := mustReader(t, Config{Kind: Regressor, Vocabulary: 30, Embedding: 6, Units: 8, Labels: Scores})
 	rng := testRand(5)

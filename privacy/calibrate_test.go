@@ -28,7 +28,7 @@ func logUniform(t *rapid.T, name string, low, high float64) float64 {
 }
 
 // The solution stays within the budget, and a little more does not.
-func TestCalibrationFindsLargestThatFitsBudget(t *testing.T) {
+func TestCalibrationIsTightForBudget(t *testing.T) {
 	t.Parallel()
 	solvers := map[string]func(*rapid.T, privacy.Recipe, privacy.Budget){
 		"noise": checkNoise, "rounds": checkRounds, "cohort": checkCohort,

@@ -8,7 +8,7 @@ import (
 )
 
 // EpsilonFigure draws both epsilons against rounds, on logarithmic axes, as one line if they are
-// equal. It names Rényi divergences if they prove every report, because another accountant may prove less. It uses the reports with one or more rounds and finite epsilons above 0, and needs two
+// equal. It names Rényi divergences if they prove every report, because another accountant may prove a smaller epsilon. It uses the reports with one or more rounds and finite epsilons above 0, and needs two
 // with different numbers of rounds.
 func EpsilonFigure(reports []Report) (*chart.Figure, error) {
 	reports = drawable(reports)

@@ -85,7 +85,7 @@ func quantities() []quantity {
 	}
 }
 
-// sparse are pairs of updates of many users, a tenth of whom have pairs of their own.
+// sparse returns quantities over pairs of updates if only a tenth of the users have pairs of their own.
 func sparse() []quantity {
 	return []quantity{
 		{"AP of pairs, a tenth of users with their own", 1, updatePairs(10, endsAP)},
@@ -147,7 +147,7 @@ func endsAUC(m pairs.Measurement, truth similarity) ends {
 	return ends{m.AUC.Low, m.AUC.High, truth.area()}
 }
 
-// updatePairs returns a draw of pairs of updates. A few users have pairs of their own, and times as many have pairs
+// updatePairs returns a draw of pairs of updates. Each user has pairs of its own updates; times as many users have pairs
 // with another. All pairs of a user share one random term, and so do all pairs of the same two users.
 func updatePairs(times int, of func(pairs.Measurement, similarity) ends) func(rng *rand.Rand, users, effect int) ends {
 	return func(rng *rand.Rand, users, effect int) ends {

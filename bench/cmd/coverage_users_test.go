@@ -25,8 +25,8 @@ func TestIntervalsOverFewUsersCover(t *testing.T) {
 	}
 }
 
-// Of 60 intervals, 20 for each effect, fewer than 51 hold the truth with a probability below 8e-4, if each does in 95%.
-func TestIntervalsOfPairsCoverIfFewUsersHaveTheirOwn(t *testing.T) {
+// If an interval contains the truth with 95%, fewer than 51 of 60 (20 for each effect) do with a probability below 8e-4.
+func TestPairIntervalsContainTruthIfFewUsersHaveOwnPairs(t *testing.T) {
 	t.Parallel()
 	held := 0.0
 	for _, r := range RunFew(20, 3, []int{3}, sparse()[:1]) {

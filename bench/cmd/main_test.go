@@ -110,7 +110,7 @@ func TestFailingBenchmarkPrintsErrorOnly(t *testing.T) {
 	}
 }
 
-func TestSlotsRow(t *testing.T) { // not parallel: it fills the machine
+func TestSlotsRowReportsRatioAndCost(t *testing.T) { // not parallel: it fills the machine
 	var r engine.Report
 	measure(t, &r, "engine", "--only", "slots", "--repeat", "1", "--price", "0.5")
 	if len(r.Rows) != 1 {

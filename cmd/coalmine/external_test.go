@@ -500,7 +500,7 @@ done
 	writeFile(t, filepath.Join(dir, "score.sh"), scorer)
 	images := []string{"--images", "3x2x1x2"}
 	out, status := checkTrain(t, append(images, "--command", "sh train.sh", "--code", dir, "--shards", "2")...)
-	if status != exitDone || !strings.Contains(out, "pass   scores texts by its model") {
+	if status != exitDone || !strings.Contains(out, "pass   scores texts with its model") {
 		t.Errorf("exit status %d, it prints\n%s", status, out)
 	}
 	score := append(images, "--command", "sh "+filepath.Join(dir, "score.sh"))

@@ -173,7 +173,7 @@ def figures(pairs, users, scores, seed, number):
     everyone = sorted(set(users.flatten()))
     at, rng = numpy.searchsorted(everyone, users), stream(seed, "pair bootstrap", number)
     n, own = len(everyone), len(set(users[same == 1][:, 0]))
-    # What is unseen stands before and behind the pairs, one label on either side.
+    # The pairs of the unseen user rank above and below all others, one label at each end.
     labels, ahead, behind, ends = numpy.append(same, [1, 0]), max(scores) + 1, min(scores) - 1, ([], [])
     orders = [ranking(numpy.append(scores, pair)) for pair in ((behind, ahead), (ahead, behind))]
     for _ in range(1000):

@@ -56,7 +56,7 @@ type Axis struct {
 	// Title includes the unit.
 	Title string
 	Scale Scale
-	// Whole axes have no numbers between integers.
+	// Whole limits the tick labels to integers.
 	Whole bool
 	// Range is the smallest range of the axis, which grows to cover all data.
 	Range Range

@@ -198,7 +198,7 @@ const (
 
 // Finding is the result of a check of a program.
 type Finding struct {
-	// ID names the check for programs, unique in its contract; Check describes it in words that may change.
+	// ID identifies the check within its contract and is stable; Check describes it in words that may change.
 	ID     string `json:"id"`
 	Check  string `json:"check"`
 	Status Status `json:"status"`

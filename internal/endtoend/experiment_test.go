@@ -101,7 +101,7 @@ func (w workspace) results() string {
 	return printed(w.t, w.coalmine("results", "--format", "json"))
 }
 
-// killed runs an experiment once for each of some numbers, and kills it when that number of nodes more is committed.
+// killed runs an experiment once for each number in nodes, and kills it after that number of further commits.
 func (w workspace) killed(file string, nodes ...int) {
 	w.t.Helper()
 	for _, n := range nodes {
@@ -114,7 +114,7 @@ func (w workspace) killed(file string, nodes ...int) {
 	}
 }
 
-// team is a workspace whose commands belong to a cluster: of one Redis, and with a directory as its store.
+// team is a workspace whose commands share a Redis and a store directory.
 type team struct {
 	workspace
 	redis, directory string // the URL of Redis, and the store
@@ -131,7 +131,7 @@ func (x team) coalmine(args ...string) command {
 	return c
 }
 
-// start starts a command and waits until it has said some words.
+// start starts a command and waits until its stderr contains words.
 func (x team) start(words string, args ...string) *process {
 	x.t.Helper()
 	p := start(x.t, x.coalmine(args...))
@@ -139,7 +139,7 @@ func (x team) start(words string, args ...string) *process {
 	return p
 }
 
-// says waits until a process has said some words.
+// says waits until the stderr of a process contains words.
 func (p *process) says(words string) {
 	p.await("it says "+words, func() bool { return strings.Contains(p.stderr.String(), words) })
 }
@@ -150,7 +150,7 @@ func (x team) submit() (run string) {
 	return strings.TrimSpace(printed(x.t, x.coalmine("submit", "experiment.yaml")))
 }
 
-// ends waits for a run and compares its outcome with that of a run in peace.
+// ends waits for a run and compares its outcome with that of an undisturbed run.
 func (x team) ends(run string) {
 	x.t.Helper()
 	printed(x.t, x.coalmine("watch", run))

@@ -72,13 +72,13 @@ func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 	}
 	order := contracts.Check{ID: "order", Name: "scores several pairs in their order", Rule: InTheirOrder}
 	return c.run(order, []contracts.Check{
-		{ID: "empty-context", Name: "takes an empty context", Rule: EmptyContext, Run: c.empty},
+		{ID: "empty-context", Name: "accepts an empty context", Rule: EmptyContext, Run: c.empty},
 		{ID: "spaces", Name: "scores a continuation with the space before it", Rule: SpacesBelong, Run: c.spaces},
-		{ID: "too-long", Name: "cuts no input that is too long", Rule: NothingIsCut, Run: c.long},
+		{ID: "too-long", Name: "rejects an input that is too long", Rule: NothingIsCut, Run: c.long},
 	}, []contracts.Check{
 		{ID: "total-probability", Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.total},
-		{ID: "token-sums", Name: "gives tokens that add up", Rule: TokensAddUp, Run: c.tokens},
-		{ID: "generation", Name: "generates up to a text, greedily", Rule: GreedyText, Run: c.generated},
+		{ID: "token-sums", Name: "gives log-probabilities of tokens that add up", Rule: TokensAddUp, Run: c.tokens},
+		{ID: "generation", Name: "generates greedily up to a stop text", Rule: GreedyText, Run: c.generated},
 	})
 }
 
@@ -108,7 +108,7 @@ func (c *checker) run(order contracts.Check, before, after []contracts.Check) (*
 	c.report.Findings, err = contracts.Run(c.ctx, slices.Concat([]contracts.Check{
 		{ID: "describe", Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
 		order,
-		{ID: "concurrency", Name: "answers several requests under way, each by its id", Rule: OneAnswerEach, Run: c.together},
+		{ID: "concurrency", Name: "answers concurrent requests, each by its id", Rule: OneAnswerEach, Run: c.together},
 	}, before, []contracts.Check{
 		{ID: "unknown-method", Name: "answers an unknown method with an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
 		{ID: "determinism", Name: "gives equal requests equal answers", Rule: Deterministic, Run: c.again},

@@ -253,7 +253,7 @@ func TestBrokenDownloadResumes(t *testing.T) {
 }
 
 // A malformed answer to a deletion of several objects leaves the outcome of each unknown.
-func TestDamagedDeleteAnswerIsReportedAsAway(t *testing.T) {
+func TestMalformedDeleteAnswerNamesObjects(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)

@@ -46,7 +46,7 @@ func meaningOf(err error) meaning {
 	return m
 }
 
-// isLocked reports whether a message is of a refusal by object lock, for which servers have the codes AccessDenied and
+// isLocked reports whether object lock is the cause in a message, which servers send with the codes AccessDenied and
 // InvalidRequest.
 func isLocked(message string) bool {
 	return strings.Contains(message, "WORM") || strings.Contains(strings.ToLower(message), "object lock")

@@ -96,7 +96,7 @@ func does(err error) string {
 }
 
 // The answer to HEAD has no body: with expired credentials it is just "400 Bad Request".
-func TestBareRefusalIsWaitedOut(t *testing.T) {
+func TestBadRequestWithoutBodyNamesExpiredCredentials(t *testing.T) {
 	t.Parallel()
 	err := explain(minio.ErrorResponse{Code: "400 Bad Request", StatusCode: 400, Message: "400 Bad Request"})
 	if !storage.IsTrouble(err) || !strings.Contains(err.Error(), "expired credentials") {
@@ -108,8 +108,8 @@ func TestBareRefusalIsWaitedOut(t *testing.T) {
 	}
 }
 
-// Servers refuse to change an object under object lock by codes that mean other things.
-func TestARefusalByObjectLockNamesTheRemedy(t *testing.T) {
+// Servers refuse to change a locked object with codes that have other meanings.
+func TestObjectLockErrorNamesRemedy(t *testing.T) {
 	t.Parallel()
 	for code, message := range map[string]string{
 		"AccessDenied":   "Access Denied because object protected by object lock.",

@@ -200,7 +200,7 @@ type Axis struct {
 	Title       string
 	Min, Max    float64
 	Logarithmic bool
-	// Whole axes have no numbers between integers.
+	// Whole limits the tick labels to integers.
 	Whole bool
 }
 

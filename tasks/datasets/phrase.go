@@ -92,7 +92,7 @@ func (p *phraseCount) lists(l *lexicon, word uint32) bool {
 	return len(p.Random) == 0 || p.listed[word]
 }
 
-// maxSearched is the number of bytes in which secrets are counted: seconds of a core.
+// maxSearched is the largest number of bytes in which secrets are counted; that takes seconds on one core.
 const maxSearched = 64 << 20
 
 // secretCount counts the different matches of patterns in a text of the byte level. It is not safe for concurrent use.

@@ -41,8 +41,8 @@ type Facts struct {
 	// Phrases counts the distinct matches of each of Recipe.Phrases in the source, at most
 	// MaxPhrases.
 	Phrases []int `json:"phrases,omitempty"`
-	// Secrets is the number of different matches of Recipe.Secrets in the source, users that do not train included;
-	// nil if it is unknown, because they were not wanted or the text is longer than maxSearched bytes.
+	// Secrets is the number of distinct matches of Recipe.Secrets in the source, including users that do not train;
+	// nil without patterns, if the level is not byte, or if the text is longer than maxSearched bytes.
 	Secrets *int `json:"secrets,omitempty"`
 	// Rules is CurrentRules if FirstRules read the source differently, so that Import needs the
 	// parameter; otherwise 0. It is 0 for a recipe with FirstRules.
@@ -434,7 +434,7 @@ func (t *readText) lookFor(phrases []Phrase) []*phraseCount {
 	return counts
 }
 
-// searchFor adds patterns to count in the first pass over the source, if its words are bytes; nil without patterns.
+// searchFor returns a count of patterns that the first pass over the source fills; nil without patterns or if words are not bytes.
 func (t *readText) searchFor(w filters.Wanted) *secretCount {
 	if w.Empty() || t.lexicon.reading.Level != text.ByteLevel {
 		return nil

@@ -77,18 +77,18 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 	defer first.workspace.Remove()
 	looked := false // whether the end was checked
 	report.Findings, err = contracts.Run(ctx, []contracts.Check{
-		{ID: "result", Name: "trains, and says what the model is", Rule: SaysHowItEnded, Run: func() (err error) {
+		{ID: "result", Name: "trains and reports its result", Rule: SaysHowItEnded, Run: func() (err error) {
 			report.Result, err = first.ended()
 			return err
 		}},
-		{ID: "inputs-unchanged", Name: "changes nothing of what it finds", Rule: InputsStay, Run: first.inputs},
-		{ID: "outputs-only", Name: "writes nowhere else", Rule: InItsDirectory, Run: first.elsewhere},
-		{ID: "metrics", Name: "tells of its rounds", Rule: MetricLines, Run: first.metrics},
-		{ID: "scores", Name: "scores texts by its model", Rule: NamesItsModel, Run: func() error { return c.scores(ctx, first, report.Result) }},
-		{ID: "checkpoint-renamed", Name: "renames new files of its checkpoint", Rule: WholeCheckpoint, Run: first.renames},
-		{ID: "resume-after-kill", Name: "goes on from its checkpoint after kill -9", Rule: GoesOn, Run: func() error { return c.goesOn(ctx, first) }},
-		{ID: "terminate", Name: "ends when it is asked to", Rule: EndsWhenAsked, Run: func() error { return c.stops(ctx) }},
-		{ID: "determinism", Name: "leaves the same again", Rule: FollowsTheSeed, Run: func() error { return c.repeats(ctx, first) }},
+		{ID: "inputs-unchanged", Name: "leaves its inputs unchanged", Rule: InputsStay, Run: first.inputs},
+		{ID: "outputs-only", Name: "writes only in its directories", Rule: InItsDirectory, Run: first.elsewhere},
+		{ID: "metrics", Name: "reports metrics of its rounds", Rule: MetricLines, Run: first.metrics},
+		{ID: "scores", Name: "scores texts with its model", Rule: NamesItsModel, Run: func() error { return c.scores(ctx, first, report.Result) }},
+		{ID: "checkpoint-renamed", Name: "replaces checkpoint files by renaming", Rule: WholeCheckpoint, Run: first.renames},
+		{ID: "resume-after-kill", Name: "resumes from its checkpoint after kill -9", Rule: GoesOn, Run: func() error { return c.goesOn(ctx, first) }},
+		{ID: "terminate", Name: "ends after SIGTERM", Rule: EndsWhenAsked, Run: func() error { return c.stops(ctx) }},
+		{ID: "determinism", Name: "repeats a training with equal results", Rule: FollowsTheSeed, Run: func() error { return c.repeats(ctx, first) }},
 		{ID: "replayed-steps", Name: "steps as its claim says", Rule: AnswersSteps, Run: func() error { return first.steps(ctx, report.Result) }},
 	}, func() error {
 		if looked && report.Result == nil {

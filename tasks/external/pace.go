@@ -38,7 +38,7 @@ const (
 )
 
 // Measure trains on a few examples, and then on more until the difference in time is measurable.
-// The first training's model then scores. The trainings replay few steps; more are measured on their own.
+// The first training's model then scores. The trainings replay few steps; the time of further replays is measured separately.
 func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	var first *trial
 	training, err := contracts.Measure(fewExamples, moreExamples, p.Sample.Users*p.Sample.Examples, func(n int) error {
@@ -65,7 +65,7 @@ func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	return &Seconds{Start: training.Start, Example: training.Each, Load: scoring.Start, Text: scoring.Each}, err
 }
 
-// replaying returns the seconds for the replayed steps beyond few.
+// replaying returns the seconds for the replayed steps beyond fewReplays.
 func (p *Pace) replaying(ctx context.Context) (float64, error) {
 	if p.Replay == nil || p.Replay.Repeats <= fewReplays {
 		return 0, nil
@@ -95,7 +95,7 @@ func (p *Pace) Lacks(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// trained trains on about the given number of examples, and replays up to a number of steps if the job asks for that. The
+// trained trains on about the given number of examples, and replays at most a number of steps if the job asks for a replay. The
 // end of ctx kills the command at once.
 func (p *Pace) trained(ctx context.Context, examples, replays int) (*trial, error) {
 	c := p.Check

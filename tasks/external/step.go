@@ -266,7 +266,7 @@ func (s *Stepper) Sample(ctx context.Context, round int, seed uint64) (members [
 	return members, err
 }
 
-// SamplesBySeed returns an error if the first random batches of two seeds are equal, which has a probability below 1e-9.
+// SamplesBySeed returns an error if two seeds draw the same random batches. A command with independent batches fails with a probability below 1e-9.
 func (s *Stepper) SamplesBySeed(ctx context.Context, seed, other uint64) error {
 	equal := s.Claim.logEqual()
 	for round := 1; round <= maxSampled && equal < 0; round++ {
@@ -285,7 +285,7 @@ func (s *Stepper) SamplesBySeed(ctx context.Context, seed, other uint64) error {
 	return nil
 }
 
-// logEqual is the logarithm of the probability that two random batches are equal, 0 if batches are not random.
+// logEqual returns the logarithm of the probability that two random batches are equal, 0 unless the sampling is Poisson or fixed-size.
 func (c *StepClaim) logEqual() float64 {
 	n, q := float64(c.Population), float64(c.Cohort)/float64(c.Population)
 	switch c.Sampling {

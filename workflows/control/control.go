@@ -356,8 +356,8 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	return l.statusOf(ctx, run, l.recorded(ctx, run)), nil
 }
 
-// statusOf returns the status of one run. Of a cancelled one it looks up the progress, too, which would take too long
-// for each in a list.
+// statusOf returns the status of one run, with the progress if it is cancelled. Reading that progress takes too long
+// for every run of a list.
 func (l *Local) statusOf(ctx context.Context, run *runs.Run, record *recorded) *status.Run {
 	glance := l.glance()
 	s := l.status(ctx, run, record, glance)

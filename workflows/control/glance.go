@@ -69,8 +69,8 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	return "progress read from storage"
 }
 
-// cancelled sets the progress of the first cells of a cancelled run, those of spec, and which of them are done. A failed
-// look changes nothing.
+// cancelled reads the progress of the first cells of a cancelled run, those of spec, and marks finished ones as done. A failed
+// read changes nothing.
 func (g *glance) cancelled(ctx context.Context, spec *experiment.Spec, s *status.Run) {
 	cells := slices.Clone(s.Cells)
 	open := openCells(cells[:len(spec.Cells)])

@@ -232,8 +232,8 @@ func orNull(value string) json.RawMessage {
 const comparedCells = 1000
 
 // SpecDifferences lists the different fields of cells at the same point of the grid, or of the only
-// cells, each difference once, without derived ones; then that of the grid, if the cells have another
-// number or other points.
+// cells, each difference once, without derived ones; then that of the grid, if the number of cells or
+// their points differ.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}

@@ -130,7 +130,7 @@ func TestDataMismatchesAreReportedInPlace(t *testing.T) {
 	}
 }
 
-func TestRecordedSpecResolvesWithoutFile(t *testing.T) {
+func TestRecordedSpecErrorHasNoFilePosition(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(ReadSpec(parse(t, minimal).Canonical()))(t)
 	facts := plenty

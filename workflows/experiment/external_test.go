@@ -177,11 +177,11 @@ func TestSuggestionsForUnknownFields(t *testing.T) {
 	}
 }
 
-// Commands name the newest run latest.
+// Commands read the name latest as the newest run.
 func TestNoExperimentIsNamedLatest(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("x.yaml", []byte(minimal), Options{Sets: []string{"name=latest"}})
-	if err == nil || !strings.Contains(err.Error(), "name: is latest, by which commands name the newest run") {
+	if err == nil || !strings.Contains(err.Error(), "name: is latest, which commands read as the newest run") {
 		t.Errorf("named latest: %v", err)
 	}
 }

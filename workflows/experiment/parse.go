@@ -37,7 +37,7 @@ func read(name string, data []byte, o Options) (*Spec, error) {
 	g := readGrid(applySets(root, o.Sets, &ps), &ps)
 	cells := g.cells(o.MaxCells, &ps)
 	if len(cells) > 0 && cells[0].Experiment.Name == "latest" {
-		ps.add(root.find("name").at, "name", "is latest, by which commands name the newest run; expected another name")
+		ps.add(root.find("name").at, "name", "is latest, which commands read as the newest run; expected another name")
 	}
 	if err := ps.err(len(cells)); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ var parts = map[Rows][]any{
 }
 
 // Columns lists the columns of all tables of results, in their order. Columns with equal names and values are
-// one. Then come the numbers of outcomes that only JSON has. The parameters of cells, named by their fields, and the metrics of external programs are missing.
+// one. Numbers of outcomes that have no column come last. The parameters of cells and the metrics of external programs are not listed.
 func Columns() []Column {
 	columns := columnsOf(Cells, ofCell{}, cellRow{})
 	for _, place := range inColumnOrder() {
@@ -136,7 +136,7 @@ func valueName(t reflect.Type) string {
 	}
 }
 
-// Explain returns the columns with a name, a header or a path, which may lack the audit or begin with "audit.".
+// Explain returns the columns with the given name, header or path. A path may begin with "audit."; one with a dot may omit the audit.
 func Explain(name string) []Column {
 	path := strings.TrimPrefix(name, "audit.")
 	return lists.Filter(Columns(), func(c Column) bool {

@@ -15,21 +15,21 @@ var numberDocs = map[string]string{
 	"exposure.highest":  "highest exposure of an inserted canary, in bits",
 
 	"privacy.cohort":                  "number of users or records of a round (Poisson sampling: expected)",
-	"privacy.mu":                      "mu of Gaussian privacy (Dong, Roth and Su 2019)",
+	"privacy.mu":                      "mu of Gaussian differential privacy (Dong, Roth and Su 2019)",
 	"privacy.order":                   "Rényi order that gave the epsilon by the papers' convention; 0 if none gave a bound",
 	"privacy.order_proved":            "Rényi order that gave the proved Rényi epsilon; 0 if none gave a bound",
 	"privacy.participations":          "largest number of rounds of a user, with separated sampling",
 	"privacy.population":              "number of users or records that cohorts are drawn from",
-	"privacy.rho":                     "rho of zero-concentrated privacy (Bun and Steinke 2016)",
+	"privacy.rho":                     "rho of zero-concentrated differential privacy (Bun and Steinke 2016)",
 	"privacy.rounds":                  "number of rounds (sgd: steps) that the epsilon covers",
 	"privacy.sampling_rate":           "share of the population in a cohort",
 	"privacy.sensitivity":             "distance, in clip norms, by which a user moves all outputs together, with separated sampling",
-	"privacy.separation":              "least number of rounds between two participations of a user, with separated sampling",
+	"privacy.separation":              "least number of rounds from one participation of a user to the next, with separated sampling",
 	"privacy.sigma":                   "noise relative to the sensitivity, behind the epsilon by the papers' convention",
 	"privacy.sigma_proved":            "noise relative to the sensitivity, behind the proved epsilon",
 	"privacy.update_noise_multiplier": "noise multiplier of the updates under adaptive clipping",
 
-	"one_run.choices":                  "number of pairs of guesses that the audit tried; each uses its share of the error probability",
+	"one_run.choices":                  "number of tried pairs of k_plus and k_minus, each with its share of the error probability; 0 for one pair",
 	"one_run.epsilon_largest_canaries": "one-run bound if all coins were guessed correctly: the audit cannot prove more",
 
 	"utility.mean_loss": "mean loss in nats, if the perplexity is beyond float64",
@@ -65,7 +65,7 @@ var numberDocs = map[string]string{
 	"update_words.devices": "number of devices of the measured updates",
 	"update_words.hits":    "mean number of a device's words that its update names",
 	"update_words.named":   "mean number of words that an update names",
-	"update_words.round":   "round of the measured updates, or the first of a range",
+	"update_words.round":   "last round of the measured updates",
 	"update_words.updates": "number of measured updates",
 	"update_words.words":   "mean number of distinct ordinary words of a device",
 
@@ -82,14 +82,14 @@ var numberDocs = map[string]string{
 	"neighbours.claimed_sensitivity":      "claimed sensitivity to leaving one member out",
 	"neighbours.delta":                    "delta of the estimated epsilon",
 	"neighbours.epsilon_high":             "upper end of the interval of the estimated epsilon",
-	"neighbours.moves":                    "number of replayed steps whose release a left-out member moves",
-	"neighbours.p":                        "p-value of the test of the claimed noise",
+	"neighbours.moves":                    "number of measured moves of a release by leaving out a member of the cohort",
+	"neighbours.p":                        "least p-value of the tests of the claim, times the number of tests",
 	"neighbours.population":               "number of members that cohorts are drawn from",
 
 	"many_runs.runs": "number of trainings",
 }
 
-// variants are outcomes within the outcome of utility, with the words for the numbers that differ.
+// variants maps the outcomes nested in that of utility to the ends of their explanations.
 var variants = map[string]string{
 	"all_targets": ", over all targets, with <unk> and <end>",
 	"baseline":    ", of a model that knows only the frequencies of the training part",

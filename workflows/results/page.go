@@ -135,7 +135,7 @@ func tableNode(label string, header, abouts []string, rows [][]string) g.Node {
 // brackets matches a short text in brackets.
 var brackets = regexp.MustCompile(`\([^()]{1,30}\)`)
 
-// unbroken keeps the lines of a header from breaking within brackets. Other cells have one line.
+// unbroken prevents line breaks within the brackets of a header.
 func unbroken(text string) string {
 	return brackets.ReplaceAllStringFunc(text, func(part string) string { return strings.ReplaceAll(part, " ", "\u00a0") })
 }

@@ -117,7 +117,7 @@ func (r *viewRow) finished() string {
 	return fmt.Sprintf("%d of %d", len(r.done), len(r.cells))
 }
 
-// text formats the mean of a column's numbers, the count of a column of bools or, without numbers, the values.
+// text formats the mean of a column of numbers, the number of true values of a column of bools or, of other columns, the values.
 func (r *viewRow) text(column tableColumn) string {
 	m := column.Measure
 	switch over, ok := r.Measures[m.Name]; {

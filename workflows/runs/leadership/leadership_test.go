@@ -79,7 +79,7 @@ func begin(t *testing.T, c *Contest) *Token {
 }
 
 // A list without the record of our epoch names no other leader.
-func TestAStaleListOfLeadersIsNamed(t *testing.T) {
+func TestDeposedErrorNamesStaleList(t *testing.T) {
 	t.Parallel()
 	store := storagetest.NewMemory()
 	token := begin(t, contest(nil, storage.NewArchive(store), ""))

@@ -63,7 +63,7 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 type staleError struct{ listed, ours int }
 
 func (e *staleError) Error() string {
-	return fmt.Sprintf("the store does not list our leadership, epoch %d (the newest listed is %d): its lists are stale, or the records below leader/ were deleted; leading begins anew", e.ours, e.listed)
+	return fmt.Sprintf("the store does not list our leadership, epoch %d (the newest listed is %d): its lists are stale, or the records below leader/ were deleted; this process contends for leadership again", e.ours, e.listed)
 }
 
 func (e *staleError) Is(target error) bool { return target == ErrDeposed } //nolint:errorlint // errors.Is unwraps

@@ -111,7 +111,7 @@ func TestCollectionDeletesWhileRunsChange(t *testing.T) {
 	})
 }
 
-func TestCollectionEndsInTooSlowStore(t *testing.T) {
+func TestCollectionInTooSlowStoreFailsWithoutDeleting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := manyRuns(t, 200)

@@ -82,7 +82,7 @@ type Counts struct {
 type Cell struct {
 	Cell  string     `json:"cell"`
 	Label string     `json:"label"`
-	Phase runs.Phase `json:"state"` // queued, running, done or failed; cancelled in a cancelled run
+	Phase runs.Phase `json:"state"` // queued, running, done or failed; cancelled if its run was cancelled before it ended
 	// Step of Steps is the position of the cell's training, in the Unit: rounds or steps of SGD.
 	Step  int       `json:"step"`
 	Steps int       `json:"steps"`

@@ -153,7 +153,7 @@ func TestHighestExposureIgnoresUninsertedCanaries(t *testing.T) {
 
 // A sampled exposure counts before a fitted one, whose distance is in standard errors of both if both rest on enough
 // references. An exposure below 0 is drawn at 0.
-func TestTheHighestBasisCounts(t *testing.T) {
+func TestSampledExposurePrecedesFitted(t *testing.T) {
 	t.Parallel()
 	canary := func(fitted, sampled outcome) audits.Canary {
 		return audits.Canary{Role: audits.Inserted, Insertions: 1, Outcomes: []audits.CanaryOutcome{fitted, sampled}}
@@ -174,8 +174,8 @@ func TestTheHighestBasisCounts(t *testing.T) {
 	}
 }
 
-// One of three secrets has more than two bits by chance if not each is among the other three quarters.
-func TestChanceExposesOneOfSeveral(t *testing.T) {
+// By chance, one of three secrets or more has two bits unless all three rank in the lower three quarters.
+func TestByChanceCountsAnyOfSeveralSecrets(t *testing.T) {
 	t.Parallel()
 	if got, want := ByChance(3, 2), 1-math.Pow(0.75, 3); math.Abs(got-want) > 1e-15 {
 		t.Errorf("%v, want %v", got, want)

@@ -48,7 +48,7 @@ type Block struct {
 	Own []string `json:"own,omitempty"`
 	// Sequences of its form that a secret is ranked among.
 	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
-	// Secrets to rank, the most frequent. All are counted.
+	// Maximum number of secrets to rank, the most frequent first. All secrets are counted.
 	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
 	// Nodes of a shortest-path search for each ranked secret, over all texts of its form after its
 	// context. Absent: no search.
@@ -92,11 +92,11 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Summary, fmt.Sprintf("natural secrets after %d", round), SummaryParams{Shares: shares, Show: n.Show}, inputs...)
 }
 
-// Wanted are the patterns that an experiment looks for.
+// Wanted returns the patterns that the audit looks for.
 func (b *Block) Wanted() filters.Wanted { return filters.Wanted{Named: b.Patterns, Own: b.Own} }
 
-// ranked is the largest number of secrets that are ranked, as far as it is known: those of the source are at least
-// those of the training text.
+// ranked returns an upper bound on the number of ranked secrets: the source has at least as many secrets as
+// the training text.
 func (b *Block) ranked(s *audits.Setting) int {
 	if s.Data == nil || s.Data.Secrets == nil {
 		return b.Most

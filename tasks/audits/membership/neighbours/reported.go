@@ -200,8 +200,8 @@ func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, 
 // comparedRounds is the number of rounds whose moves are also measured in steps with noise.
 const comparedRounds = 4
 
-// farther returns the release on Inside by the move of steps with noise, if that is above 2 clip norms and above the move
-// without noise: a command may clip only without noise. The noise of one seed cancels; a rest of it is not that of another.
+// farther replaces the move in the release on Inside by that of steps with noise, if the latter exceeds 2 clip norms and the move
+// without noise: a command may clip only without noise. The noise of equal seeds cancels. A move that differs by seed still has noise and is ignored.
 func (s *stepped) farther(ctx context.Context, inside external.StepRequest, clean []float32) ([]float32, error) {
 	whole := inside
 	whole.Batch, whole.Without = s.batch, []int{}

@@ -136,8 +136,8 @@ type Judgement struct {
 
 func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }
 
-// alike is the largest excess of a classifier score over 1, the score of images that are all alike, as a share of that
-// of real images, at which a note says that the generator has learned little (ours).
+// alike is a share of the excess of the real images' classifier score over 1, the score of equal images. If the excess of
+// generated images is below it, a note says that the generator has learned little (ours).
 const alike = 0.1
 
 func (v *Outcome) said() string {
@@ -146,7 +146,7 @@ func (v *Outcome) said() string {
 	if j := v.Classifier; j != nil {
 		note += fmt.Sprintf("; classifier score %.3f, of real ones %.3f; Frechet distance %.3f", j.Score, j.RealScore, j.FrechetDistance)
 		if j.Score-1 < alike*(j.RealScore-1) {
-			note += "; nearly all generated images are alike to the classifier: the generator has learned little or collapsed, so inverted images do not show a fault"
+			note += "; the classifier hardly distinguishes the generated images: the generator has learned little or collapsed, so inverted images do not show a fault"
 		}
 	}
 	return note

@@ -325,9 +325,9 @@ func TestLearnedReportsSpreadOfInitialValues(t *testing.T) {
 	}
 }
 
-// Reversed scores turn an interval of the AUC around. The unseen user has w/n of the pairs of one user, and 2w/n^2 of
+// Reversed scores mirror an interval of the AUC at 1/2. The unseen user has w/n of the pairs of one user, and 2w/n^2 of
 // those of two.
-func TestTheUnseenUserStandsOnBothSides(t *testing.T) {
+func TestUnseenUserKeepsIntervalsSymmetric(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
 	var up, down []Pair

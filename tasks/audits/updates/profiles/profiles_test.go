@@ -122,7 +122,7 @@ func TestUnrelatedProfileFindsUsersByChance(t *testing.T) {
 	}
 }
 
-func TestWithoutFitUsersAreListedUnscored(t *testing.T) {
+func TestUsersAreListedWithoutScoreIfFitIsNil(t *testing.T) {
 	t.Parallel()
 	split, list := federation(0, 2)
 	p := params()
