@@ -103,9 +103,9 @@ type secretCount struct {
 	found    map[string]bool // by pattern and text
 }
 
-// see counts the matches in an example.
+// see counts the matches in an example, until there are as many as an audit may rank.
 func (c *secretCount) see(words []uint32) {
-	if c.searched += len(words); c.searched > maxSearched {
+	if c.searched += len(words); c.searched > maxSearched || len(c.found) >= MaxPhrases {
 		return
 	}
 	var found strings.Builder

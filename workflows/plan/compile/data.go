@@ -41,9 +41,9 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 	}
 }
 
-// secrets returns the patterns of audit.natural.
+// secrets returns the patterns of audit.natural; none if data.sanitize changes the texts that it searches.
 func secrets(e *experiment.Experiment) filters.Wanted {
-	if f, asked := audits.FieldsOf[*natural.Fields](e.Setting()); asked {
+	if f, asked := audits.FieldsOf[*natural.Fields](e.Setting()); asked && e.Data.Sanitize == nil {
 		return f.Natural.Wanted()
 	}
 	return filters.Wanted{}

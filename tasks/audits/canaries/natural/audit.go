@@ -242,7 +242,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 		return nil
 	}
 	if size.N < f.Natural.Most { // the text has no more
-		size.Path = ""
+		size.Path, size.Value = "", 0
 	}
 	r := exposure.OfReferences(f.Natural.References, path+".references")
 	return []audits.Statement{r.Statement("natural_exposure", "ranked secret", size, func(v audits.Outcome) (*float64, int) {
