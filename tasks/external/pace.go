@@ -56,11 +56,13 @@ func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	if err != nil {
 		return nil, err
 	}
-	replays, err := p.replaying(ctx)
-	if err != nil {
-		return nil, err
+	if result, err := first.ended(); err == nil && result.Step == "" {
+		replays, err := p.replaying(ctx)
+		if err != nil {
+			return nil, err
+		}
+		training.Start += replays
 	}
-	training.Start += replays
 	scoring, err := p.scoring(ctx, first)
 	return &Seconds{Start: training.Start, Example: training.Each, Load: scoring.Start, Text: scoring.Each}, err
 }

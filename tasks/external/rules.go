@@ -28,7 +28,7 @@ var (
 	TellsOfReplays  = contract.Rule("A job with `replay` ends with a `step` in `out/result.json`, or has replayed `repeats` steps by its own code: `out/replay.json` states their claim, and `out/replay.safetensors` has their releases.")
 	AnswersSteps    = contract.Rule("The command that `step` names answers each request once by its `id`, one JSON object a line on standard output, leaves finite tensors in the file `into`, and ends with its input.")
 	StatesItsClaim  = contract.Rule("Its `describe` names the contract, its version, its methods and the claim, whose population are all records or users of the training data.")
-	StepsByRequest  = contract.Rule("Equal requests of `sample` and `step` have equal answers. The noise of a step depends on its seed and its round. Another seed gives other noise and other random batches. A step without `noise` adds none.")
+	StepsByRequest  = contract.Rule("Equal requests of `sample` and `step` have equal answers. The noise of a step depends on its seed and its round. Another seed gives other noise. A step without `noise` adds none.")
 )
 
 // ruleOf returns the rule broken by an error of a command's directory or processes; the zero Rule

@@ -266,8 +266,8 @@ func (s *Stepper) Sample(ctx context.Context, round int, seed uint64) (members [
 	return members, err
 }
 
-// SamplesBySeed returns an error if two seeds draw the same random batches. A command with independent batches fails with a probability below 1e-9.
-func (s *Stepper) SamplesBySeed(ctx context.Context, seed, other uint64) error {
+// samplesBySeed returns a doubt if two seeds draw the same random batches. Independent batches raise it with a probability below 1e-9.
+func (s *Stepper) samplesBySeed(ctx context.Context, seed, other uint64) error {
 	equal := s.Claim.logEqual()
 	for round := 1; round <= maxSampled && equal < 0; round++ {
 		members, err := s.Sample(ctx, round, seed)
@@ -279,7 +279,7 @@ func (s *Stepper) SamplesBySeed(ctx context.Context, seed, other uint64) error {
 			return err
 		}
 		if float64(round)*equal < math.Log(1e-9) {
-			return StepsByRequest.Errorf("its samples of rounds 1 to %d are the same by another seed", round)
+			return contracts.Doubt("its samples of rounds 1 to %d are the same with another seed: does the training draw other batches in every run?", round)
 		}
 	}
 	return nil
@@ -347,9 +347,6 @@ func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 		return err
 	}
 	other := seed + 1
-	if err := s.SamplesBySeed(ctx, seed, other); err != nil {
-		return err
-	}
 	answers := map[string][]float32{}
 	for _, asked := range []struct {
 		name  string
@@ -372,7 +369,10 @@ func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 	case equal("noisy", "noisy by another seed"):
 		return StepsByRequest.Errorf("its step of round %d has the same noise by another seed", r.Round)
 	}
-	return s.withoutOne(ctx, r, subtract(answers["noisy by another seed"], answers["clean"]))
+	if err := s.withoutOne(ctx, r, subtract(answers["noisy by another seed"], answers["clean"])); err != nil {
+		return err
+	}
+	return s.samplesBySeed(ctx, seed, other)
 }
 
 // withoutOne leaves out a member of the batch, which must not change the noise.

@@ -105,9 +105,6 @@ func (s *reported) Release(_ context.Context, r replay.Replay) (replay.Release, 
 func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *external.Stepper) error {
 	rng := seeds.Stream(p.Train.Seed, seeds.Neighbours, 0)
 	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: rng.Uint64() >> 11, other: rng.Uint64() >> 11, clean: map[replay.Data][]float32{}}
-	if err := stepper.SamplesBySeed(ctx, s.seed, s.other); err != nil {
-		return err
-	}
 	return p.test(ctx, t, &stepper.Claim.ReplayClaim, s, replay.Plan{States: len(stepper.States), Moves: moves, Search: search})
 }
 
