@@ -26,6 +26,8 @@ type Protocol struct {
 	Who, Name string
 	// Patience is the time to answer, unless the command's terms set it.
 	Patience time.Duration
+	// MoreTime advises after a late answer, with "; " before it.
+	MoreTime string
 	// OneObjectALine is broken by a line that is not an answer.
 	OneObjectALine Rule
 	// OneAnswerEach is broken by an unexpected answer, and by a missing one.
@@ -35,6 +37,9 @@ type Protocol struct {
 	// EndsWithItsInput is broken by a program that ends in another way.
 	EndsWithItsInput Rule
 }
+
+// RaiseAnswer is the advice of programs that training.limits.answer and --timeout give more time.
+const RaiseAnswer = "; raise --timeout, or training.limits.answer in an experiment, or send less in a request"
 
 // LateError reports an answer or an end that did not come in time.
 type LateError struct{ error }
@@ -222,7 +227,7 @@ func (t *Conversation) exchange(ctx context.Context, method, subject string, abo
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late.C:
-			t.fail(&LateError{t.protocol.OneAnswerEach.Errorf("it did not answer request %d (%s) within %v; raise --timeout, or training.limits.answer in an experiment, or send less in a request", id, subject, t.protocol.Patience)})
+			t.fail(&LateError{t.protocol.OneAnswerEach.Errorf("it did not answer request %d (%s) within %v%s", id, subject, t.protocol.Patience, t.protocol.MoreTime)})
 		}
 	}
 }

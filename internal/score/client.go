@@ -152,7 +152,7 @@ var (
 // protocol returns the parameters of a conversation with a command.
 func protocol(name string) contracts.Protocol {
 	return contracts.Protocol{
-		Who: "command", Name: name, Patience: DefaultTimeout,
+		Who: "command", Name: name, Patience: DefaultTimeout, MoreTime: contracts.RaiseAnswer,
 		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteLogarithms, EndsWithItsInput: EndsWithItsInput,
 	}
 }

@@ -35,7 +35,7 @@ var (
 // protocol returns the parameters of a conversation with a program.
 func protocol(name string) contracts.Protocol {
 	return contracts.Protocol{
-		Who: "program", Name: name, Patience: DefaultTimeout,
+		Who: "program", Name: name, Patience: DefaultTimeout, MoreTime: contracts.RaiseAnswer,
 		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteNumbers, EndsWithItsInput: EndsWithItsInput,
 	}
 }
