@@ -81,6 +81,7 @@ func (d *barDisplay) show(s *status.Run) {
 	hidden := 0
 	for i, c := range s.Cells {
 		switch {
+		case c.Phase == runs.Cancelled:
 		case c.Phase == runs.Done || c.Phase == runs.Failed:
 			d.close(s, c)
 		case d.bars[c.Cell] != nil || len(d.bars) < d.rows:

@@ -114,7 +114,7 @@ func (d *lineDisplay) show(s *status.Run) {
 		d.phases, d.printed = map[string]runs.Phase{}, time.Now()
 	}
 	for _, c := range s.Cells {
-		if d.phases[c.Cell] != c.Phase && c.Phase != runs.Queued {
+		if d.phases[c.Cell] != c.Phase && c.Phase != runs.Queued && c.Phase != runs.Cancelled {
 			d.note("%s", cellLine(s, c))
 		}
 		d.phases[c.Cell] = c.Phase

@@ -356,17 +356,6 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	return l.statusOf(ctx, run, l.recorded(ctx, run)), nil
 }
 
-// statusOf returns the status of one run, with the progress if it is cancelled. Reading that progress takes too long
-// for every run of a list.
-func (l *Local) statusOf(ctx context.Context, run *runs.Run, record *recorded) *status.Run {
-	glance := l.glance()
-	s := l.status(ctx, run, record, glance)
-	if s.Phase == runs.Cancelled && record.head != nil {
-		glance.cancelled(ctx, record.head, s)
-	}
-	return s
-}
-
 // watchEvery is the interval of reading a run of another process.
 const watchEvery = time.Second
 

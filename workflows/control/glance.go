@@ -69,6 +69,17 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	return "progress read from storage"
 }
 
+// statusOf returns the status of one run, with the progress if it is cancelled. Reading that progress takes too long
+// for every run of a list.
+func (l *Local) statusOf(ctx context.Context, run *runs.Run, record *recorded) *status.Run {
+	glance := l.glance()
+	s := l.status(ctx, run, record, glance)
+	if s.Phase == runs.Cancelled && record.head != nil {
+		glance.cancelled(ctx, record.head, s)
+	}
+	return s
+}
+
 // cancelled reads the progress of the first cells of a cancelled run, those of spec, and marks finished ones as done. A failed
 // read changes nothing.
 func (g *glance) cancelled(ctx context.Context, spec *experiment.Spec, s *status.Run) {

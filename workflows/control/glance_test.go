@@ -33,9 +33,10 @@ type abandoned struct {
 func abandon(t *testing.T, text string) *abandoned {
 	t.Helper()
 	gets, heads := &storagetest.Fault{Op: storagetest.Get}, &storagetest.Fault{Op: storagetest.Head}
-	lists := &storagetest.Fault{Op: storagetest.List, Name: "commits/*", Call: func() { t.Error("commits were listed") }}
+	own, deeper := &storagetest.Fault{Op: storagetest.List, Name: "runs/*"}, &storagetest.Fault{Op: storagetest.List, Name: "runs/*/*"}
+	lists := &storagetest.Fault{Op: storagetest.List, Call: func() { t.Error("more than records of runs was listed") }}
 	x := &abandoned{t: t, asked: func() int { return gets.Fired() + heads.Fired() }}
-	x.archive = storage.NewArchive(storagetest.WithFaults(storagetest.NewMemory(), gets, heads, lists))
+	x.archive = storage.NewArchive(storagetest.WithFaults(storagetest.NewMemory(), gets, heads, own, deeper, lists))
 	x.service = runs.NewService(x.archive, nil)
 	x.begin(text)
 	return x

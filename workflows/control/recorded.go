@@ -186,8 +186,8 @@ func become(c *status.Cell, state *runs.State, failed map[string]bool) {
 		c.Phase = outcome
 	} else if failed[c.Cell] {
 		c.Phase = runs.Failed
-	} else if state.Phase == runs.Cancelled || state.Phase == runs.Failed {
-		c.Phase = state.Phase
+	} else if state.Phase == runs.Cancelled {
+		c.Phase = runs.Cancelled
 	}
 	if c.Phase == runs.Done {
 		c.Step = c.Steps
