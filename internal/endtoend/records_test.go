@@ -82,7 +82,8 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 var digests = regexp.MustCompile(`"[0-9a-f]{64}"`)
 
 // completeRecords are the resolved experiments that together have every field, with the
-// digest of a stored source in place of those of their data, code and models.
+// digest of a stored source in place of those of their data, code and models: so the coordinator plans values of
+// all fields, and workers end at those of images, code and models.
 func completeRecords(t *testing.T, source storage.Digest) [][]byte {
 	t.Helper()
 	var records [][]byte

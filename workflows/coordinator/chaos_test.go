@@ -143,6 +143,25 @@ func (w *world) leftoversOf(c *plan.Chain) []string {
 	return left
 }
 
+func TestRandomPlanCommitsEachNodeOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(*worlds / 2) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": plantest.Random(t, rand.New(rand.NewPCG(seed, 2)))})
+			w.untilPhase(runs.Done, w.submit("a", 0))
+			w.settle()
+			w.checkTruth("a")
+			w.checkLeftovers(0, "a")
+			for name, n := range w.store.rounds {
+				if n > 1 {
+					w.fail("%s was committed %d times", name, n)
+				}
+			}
+		})
+	}
+}
+
 func TestBytesMatchUnderRandomFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*worlds) {

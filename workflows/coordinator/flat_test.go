@@ -81,7 +81,7 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 		&storagetest.Fault{Call: func() { m.requests.Add(1) }})
 	m.worker = &instantWorker{archive: storage.NewArchive(memory)}
 	cfg := Config{
-		Archive: storage.NewArchive(store), Queue: m.worker, Registry: plantest.Kinds, MaxTries: 1,
+		Archive: storage.NewArchive(countedDeletions{store, &m.requests}), Queue: m.worker, Registry: plantest.Kinds, MaxTries: 1,
 		Log:     slog.New(slog.DiscardHandler),
 		Compile: func(context.Context, *runs.Run) (plan.Parts, error) { return plan.SinglePart(p), nil },
 	}
@@ -93,6 +93,17 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 	m.term = newTerm(cfg, observe.NewCounters(nil), token, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
 	m.begin()
 	return m
+}
+
+// countedDeletions counts a request for each further object of a deletion.
+type countedDeletions struct {
+	storage.Store
+	requests *atomic.Int64
+}
+
+func (d countedDeletions) Delete(ctx context.Context, names ...string) error {
+	d.requests.Add(int64(len(names) - 1))
+	return d.Store.Delete(ctx, names...)
 }
 
 func (m *machine) now() time.Time { return m.clock }
