@@ -11,8 +11,7 @@ import (
 
 // numberDocs explains the numbers of outcomes that have no column and no doc tag, by their place in the JSON of results.
 var numberDocs = map[string]string{
-	"beam_search.width": "number of sequences that beam search keeps after each word",
-	"exposure.highest":  "highest exposure of an inserted canary, in bits",
+	"exposure.highest": "highest exposure of an inserted canary, in bits",
 
 	"privacy.cohort":                  "number of users or records of a round (Poisson sampling: expected)",
 	"privacy.mu":                      "mu of Gaussian differential privacy (Dong, Roth and Su 2019)",

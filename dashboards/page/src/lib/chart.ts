@@ -72,7 +72,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
   };
 }
 
-/** incrs are the steps between the numbers of an axis of whole ones, such as rounds. */
+/** incrs are the tick steps of an axis of integers, such as rounds. */
 const incrs = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
 
 /** decades are 0, 1, 10 and so on along a wide axis. */
