@@ -82,6 +82,9 @@ type Command struct {
 // DefaultGrace is the time that the contracts give a command to end.
 const DefaultGrace = 20 * time.Second
 
+// NoGrace is a Command.Grace that kills the command at once.
+const NoGrace = time.Nanosecond
+
 const (
 	// drain is the time to read standard error and output after a command has ended, in case processes it
 	// left behind hold them open.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
@@ -45,8 +44,8 @@ type Check struct {
 	// Write lists directories that the command may write to in addition to its own.
 	Write []string
 
-	sample Sample        // checkSample if it has no users
-	grace  time.Duration // of the command to end after SIGTERM; 0 for childprocess.DefaultGrace
+	sample Sample // checkSample if it has no users
+	abrupt bool   // as in training
 }
 
 // CheckReport is the result of a Check.
@@ -126,7 +125,7 @@ func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*tr
 	defer x.held.Close()
 	x.training = &training{
 		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot, Replay: c.Replay}, terms: c.Terms, workspace: w,
-		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true, grace: c.grace,
+		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true, abrupt: c.abrupt,
 	}
 	if err := x.prepare(ctx, c.Code); err != nil {
 		w.Remove()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"coalmine/internal/contracts"
 	"coalmine/internal/lists"
@@ -101,7 +100,7 @@ func (p *Pace) Lacks(ctx context.Context) (string, error) {
 // end of ctx kills the command at once.
 func (p *Pace) trained(ctx context.Context, examples, replays int) (*trial, error) {
 	c := p.Check
-	c.grace = time.Nanosecond
+	c.abrupt = true
 	if c.Replay != nil {
 		c.Replay = &Replay{Repeats: min(c.Replay.Repeats, replays)}
 	}

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
@@ -143,8 +142,8 @@ type training struct {
 	watched func() error
 	// eager keeps every checkpoint found, instead of one every few seconds.
 	eager bool
-	// grace is the time to end after SIGTERM; 0 for childprocess.DefaultGrace.
-	grace time.Duration
+	// abrupt kills the command at once when ctx ends, without time to end after SIGTERM.
+	abrupt bool
 }
 
 // run runs the command, which continues from the state that resume found.
@@ -153,9 +152,13 @@ func (x *training) run(ctx context.Context) error {
 	if x.eager {
 		watch.Every = childprocess.Always
 	}
-	err := x.workspace.Run(ctx, childprocess.Command{
-		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(), Grace: x.grace,
-	}, watch)
+	command := childprocess.Command{
+		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(),
+	}
+	if x.abrupt {
+		command.Grace = childprocess.NoGrace
+	}
+	err := x.workspace.Run(ctx, command, watch)
 	if err != nil && x.unkept != nil {
 		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept) //nolint:errorlint // the command's error decides
 	}

@@ -66,7 +66,7 @@ func (e *staleError) Error() string {
 	return fmt.Sprintf("the store does not list our leadership, epoch %d (the newest listed is %d): its lists are stale, or the records below leader/ were deleted; this process contends for leadership again", e.ours, e.listed)
 }
 
-func (e *staleError) Is(target error) bool { return target == ErrDeposed } //nolint:errorlint // errors.Is unwraps
+func (e *staleError) Is(target error) bool { return target == ErrDeposed }
 
 // BeginBatch marks the begin of checking and deleting a batch of a collection, and end marks its end.
 func (t *Token) BeginBatch() (end func()) {
