@@ -10,11 +10,12 @@ COMPOSE_VERSION := v2.40.3
 
 .PHONY: build release test check nightly race chaos soak lint spell compose-tool generate bench clean
 
-# A release has no debug information, and no page of gRPC's traces: see scripts/check-linked.sh.
+# A release has no debug information, and no call that makes the linker keep all methods: see
+# scripts/check-linked.sh.
 RELEASE := -trimpath -tags grpcnotrace
 
 build:
-	CGO_ENABLED=0 go build $(RELEASE) -ldflags='-s -w' -o coalmine ./cmd/coalmine
+	modfile=$$(scripts/modfile.sh) && CGO_ENABLED=0 go build $(RELEASE) -modfile=$$modfile -ldflags='-s -w' -o coalmine ./cmd/coalmine
 
 # The archives of a release with checksums, in dist: see scripts/release.
 release:

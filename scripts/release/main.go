@@ -53,6 +53,10 @@ func release(folder string, platforms []string) error {
 	if err != nil {
 		return err
 	}
+	modules, err := output(nil, "scripts/modfile.sh")
+	if err != nil {
+		return err
+	}
 	var sums strings.Builder
 	linux := map[string][]byte{} // programs of the image, by architecture
 	for _, platform := range platforms {
@@ -60,7 +64,7 @@ func release(folder string, platforms []string) error {
 		if !ok {
 			return fmt.Errorf("-platforms %q: expected systems and processors such as linux/amd64", platform)
 		}
-		program, err := compiled(work, system, processor)
+		program, err := compiled(work, strings.TrimSpace(string(modules)), system, processor)
 		if err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
@@ -178,11 +182,11 @@ func read(folder string) (files []file, err error) {
 	return files, err
 }
 
-// compiled builds the program for a platform.
-func compiled(work, system, processor string) ([]byte, error) {
+// compiled builds the program for a platform with the module file that scripts/modfile.sh wrote.
+func compiled(work, modules, system, processor string) ([]byte, error) {
 	path := filepath.Join(work, system, processor, "coalmine")
 	if _, err := output([]string{"GOOS=" + system, "GOARCH=" + processor, "CGO_ENABLED=0"},
-		"go", "build", "-trimpath", "-buildvcs=true", "-tags", build.ReleaseTags, "-ldflags=-s -w", "-o", path, "./cmd/coalmine"); err != nil {
+		"go", "build", "-trimpath", "-buildvcs=true", "-tags", build.ReleaseTags, "-modfile="+modules, "-ldflags=-s -w", "-o", path, "./cmd/coalmine"); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(path)
