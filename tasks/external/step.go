@@ -15,12 +15,12 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
-	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/privacy"
+	"coalmine/privacy/empirical/replay"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 )
@@ -369,7 +369,7 @@ func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 	case equal("noisy", "noisy by another seed"):
 		return StepsByRequest.Errorf("its step of round %d has the same noise by another seed", r.Round)
 	}
-	if err := s.withoutOne(ctx, r, subtract(answers["noisy by another seed"], answers["clean"])); err != nil {
+	if err := s.withoutOne(ctx, r, replay.Subtract(answers["noisy by another seed"], answers["clean"])); err != nil {
 		return err
 	}
 	return s.samplesBySeed(ctx, seed, other)
@@ -388,7 +388,7 @@ func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64
 		return err
 	}
 	length, moved := 0.0, 0.0
-	for i, v := range subtract(noisy, clean) {
+	for i, v := range replay.Subtract(noisy, clean) {
 		length, moved = length+float64(noise[i]*noise[i]), moved+float64((v-noise[i])*(v-noise[i]))
 	}
 	if moved > sameNoise*sameNoise*length {
@@ -399,10 +399,6 @@ func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64
 
 // sameNoise is the tolerance for rounding of the noise, as a share of its norm.
 const sameNoise = 1e-3
-
-func subtract(a, b []float32) []float64 {
-	return lists.Make(len(a), func(i int) float64 { return float64(a[i]) - float64(b[i]) })
-}
 
 // anyBatch returns a request for the first round with a nonempty batch.
 func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error) {

@@ -205,7 +205,7 @@ func (o *observer) move(ctx context.Context, r Replay, round Round, clean Releas
 		if err != nil {
 			return nil, nil, err
 		}
-		d := subtract(clean.Sum, other.Sum)
+		d := Subtract(clean.Sum, other.Sum)
 		o.seen.Moves = append(o.seen.Moves, Move{Round: r.Round, State: r.State, Outside: data == Outside, Shrunk: r.Shrunk, Norm: norm(d)})
 		if data == Inside {
 			inside, difference = &other, d
@@ -217,7 +217,7 @@ func (o *observer) move(ctx context.Context, r Replay, round Round, clean Releas
 
 // noise adds a row of noise.
 func (o *observer) noise(clean, noisy *Release, move []float64, whole bool) {
-	noise, row := subtract(noisy.Sum, clean.Sum), []float64{}
+	noise, row := Subtract(noisy.Sum, clean.Sum), []float64{}
 	for _, kept := range o.kept {
 		for _, i := range kept {
 			row = append(row, noise[i]/o.plan.NoiseMultiplier)
@@ -282,7 +282,8 @@ func keep(parts []Part, most int) [][]int {
 // least is the smallest number of elements kept of a part, if it has as many.
 const least = 64
 
-func subtract(a, b []float32) []float64 {
+// Subtract returns a - b, element by element.
+func Subtract(a, b []float32) []float64 {
 	return lists.Make(len(a), func(i int) float64 { return float64(a[i]) - float64(b[i]) })
 }
 

@@ -214,17 +214,13 @@ func (s *stepped) farther(ctx context.Context, inside external.StepRequest, clea
 		if err != nil {
 			return nil, err
 		}
-		moves[i] = difference(with, without)
+		moves[i] = replay.Subtract(with, without)
 	}
 	size := floats.Norm(moves[0], 2)
-	if size <= max(2, 1.01*floats.Norm(difference(s.clean[replay.Whole], clean), 2)) || floats.Distance(moves[0], moves[1], 2) > 0.01*size {
+	if size <= max(2, 1.01*floats.Norm(replay.Subtract(s.clean[replay.Whole], clean), 2)) || floats.Distance(moves[0], moves[1], 2) > 0.01*size {
 		return clean, nil
 	}
 	return lists.Make(len(clean), func(k int) float32 { return s.clean[replay.Whole][k] - float32(moves[0][k]) }), nil
-}
-
-func difference(a, b []float32) []float64 {
-	return lists.Make(len(a), func(k int) float64 { return float64(a[k]) - float64(b[k]) })
 }
 
 // noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. So
