@@ -181,7 +181,7 @@ func (o operation[A]) request(ctx context.Context, c *Client, query url.Values, 
 	segments := strings.Split(strings.Trim(apiPath+path.path(), "/"), "/")
 	for i, s := range segments {
 		if s == "{run}" {
-			names[0] = cmp.Or(names[0], control.Latest)
+			names[0] = cmp.Or(names[0], experiment.Latest)
 		}
 		if strings.HasPrefix(s, "{") {
 			s, names = names[0], names[1:]

@@ -35,7 +35,7 @@ const (
 
 // runName returns the name of the run in the path; "" is the newest.
 func runName(r *http.Request) string {
-	if name := r.PathValue("run"); name != control.Latest {
+	if name := r.PathValue("run"); name != experiment.Latest {
 		return name
 	}
 	return ""

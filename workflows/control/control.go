@@ -33,11 +33,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// Latest is the name of the newest run.
-const Latest = "latest"
-
 // API has all operations on runs. A run is named by its id, or by a prefix of the id: if it fits several
-// runs of one experiment, the newest is meant (WithChoiceReporter). Latest or "" name the newest run.
+// runs of one experiment, the newest is meant (WithChoiceReporter). experiment.Latest or "" name the newest run.
 type API interface {
 	// HasSource reports whether a source has been uploaded.
 	HasSource(ctx context.Context, digest storage.Digest) (bool, error)

@@ -10,6 +10,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
 )
 
@@ -23,7 +24,7 @@ func TestLatestReportsUnreadableRuns(t *testing.T) {
 		err = store.Put(t.Context(), "runs/"+run.ID+"/spec", strings.NewReader(`{"format":1000,"build":"9.9"}`), storage.Durable)
 	}
 	must.Do(t, err)
-	_, err = control.New(archive, nil, nil).Status(t.Context(), control.Latest)
+	_, err = control.New(archive, nil, nil).Status(t.Context(), experiment.Latest)
 	if !errors.Is(err, storage.ErrNewer) || !strings.Contains(err.Error(), "none of the 1 runs") || !strings.Contains(err.Error(), run.ID) {
 		t.Errorf("the latest: %v", err)
 	}
@@ -58,7 +59,7 @@ func hidesNoOther(t *testing.T, text string, want error) {
 	if err != nil || len(list) != 2 || list[0].Run != ids[0] || list[1].Run != ids[1] || list[1].Phase != runs.Failed || !list[1].Unreadable || list[1].Error == "" {
 		t.Fatalf("list %+v, %v, want the good run and then the damaged one as failed", list, err)
 	}
-	if s, err := api.Status(t.Context(), control.Latest); err != nil || s.Run != ids[0] {
+	if s, err := api.Status(t.Context(), experiment.Latest); err != nil || s.Run != ids[0] {
 		t.Errorf("the latest is %+v, %v, want the run that can be read", s, err)
 	}
 	if _, err := api.Status(t.Context(), ids[1]); !errors.Is(err, want) {

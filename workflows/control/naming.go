@@ -50,7 +50,7 @@ func ReportChoice(ctx context.Context, c Choice) {
 
 // find returns the run that a name means.
 func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
-	if name == "" || name == Latest {
+	if name == "" || name == experiment.Latest {
 		return l.latest(ctx)
 	}
 	fits, err := l.fitting(ctx, name)
@@ -66,7 +66,7 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 // findOnly is find for operations that cannot be undone: a name that fits several runs is an error,
 // and so is the id of a removed run, even if it begins the ids of later runs.
 func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
-	if name == "" || name == Latest {
+	if name == "" || name == experiment.Latest {
 		return l.latest(ctx)
 	}
 	fits, err := l.fitting(ctx, name)

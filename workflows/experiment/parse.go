@@ -25,6 +25,9 @@ func Parse(name string, data []byte, o Options) (spec *Spec, err error) {
 	return spec, err
 }
 
+// Latest names the newest run in commands, so no experiment may have this name.
+const Latest = "latest"
+
 func read(name string, data []byte, o Options) (*Spec, error) {
 	var ps problems
 	root := parseYAML(name, data, &ps)
@@ -36,8 +39,8 @@ func read(name string, data []byte, o Options) (*Spec, error) {
 	}
 	g := readGrid(applySets(root, o.Sets, &ps), &ps)
 	cells := g.cells(o.MaxCells, &ps)
-	if len(cells) > 0 && cells[0].Experiment.Name == "latest" {
-		ps.add(root.find("name").at, "name", "is latest, which commands read as the newest run; expected another name")
+	if len(cells) > 0 && cells[0].Experiment.Name == Latest {
+		ps.add(root.find("name").at, "name", "is "+Latest+", which commands read as the newest run; expected another name")
 	}
 	if err := ps.err(len(cells)); err != nil {
 		return nil, err
