@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"coalmine/internal/lists"
 )
 
 // Config describes a network. A network for images has only a Kind and an Image. Any
@@ -176,11 +178,7 @@ func invalid(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	texts := make([]string, len(problems))
-	for i, err := range problems {
-		texts[i] = err.Error()
-	}
-	return fmt.Errorf("model configuration: %w", errors.New(strings.Join(texts, "; ")))
+	return fmt.Errorf("model configuration: %w", errors.New(strings.Join(lists.Map(problems, error.Error), "; ")))
 }
 
 // fit checks sizes against each other.
