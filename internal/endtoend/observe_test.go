@@ -22,7 +22,6 @@ import (
 const (
 	observedToken     = "token-of-an-operator"
 	observedReadToken = "token-of-a-reader"
-	observedTraceKey  = "key-of-the-collector"
 )
 
 // observed is a cluster of one coordinator and one worker that has run a small
@@ -46,7 +45,7 @@ func observe(t testing.TB) *observed {
 	w.write("read-token", observedReadToken)
 	o := &observed{t: t, workspace: w, collector: startCollector(t)}
 	o.env = append(o.env, "COALMINE_STORE_URL="+s3.URL("store"),
-		"OTEL_EXPORTER_OTLP_ENDPOINT="+o.collector.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-key="+observedTraceKey,
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+o.collector.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-key="+collectorKey,
 		"COALMINE_REDIS_URL="+redis.URL())
 	o.env = append(o.env, s3.Env()...)
 	o.coordinator = o.start("serve", "--listen", "127.0.0.1:0", "--token-file", "token", "--read-token-file", "read-token")

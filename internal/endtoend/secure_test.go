@@ -33,7 +33,7 @@ training: {rounds: 4, cohort: 4, chunks: 2, privacy: {clip: 1, noise_multiplier:
 audit: {random_sampling: {references: 500}}
 `
 
-// collectorKey is what the collector of traces asks for.
+// collectorKey is the key that the trace collector requires.
 const collectorKey = "key-of-the-collector"
 
 // secureCluster is one in which everything speaks TLS and asks for a secret: Redis

@@ -135,7 +135,7 @@ func (o *observed) tracesCrossProcesses(t *testing.T) {
 	if seen["run"] == 0 || seen["run"] != seen["attempt"] || seen["enqueue"] != seen["attempt"] || seen["commit"] != seen["run"] {
 		t.Errorf("numbers of spans %v, want as many runs, attempts, enqueues and commits", seen)
 	}
-	if got := c.headers.Get("X-Key"); got != observedTraceKey {
+	if got := c.headers.Get("X-Key"); got != collectorKey {
 		t.Errorf("the collector got the key %q", got)
 	}
 }
