@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
+	"strconv"
 
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
@@ -327,5 +327,5 @@ func (p *Proposal) batch() int {
 // delta returns a delta below 1/n for n protected units.
 func (p *Proposal) delta() string {
 	units := cmp.Or(p.facts.Balance.Balanced.Examples, 1)
-	return fmt.Sprintf("1e-%d", max(5, int(math.Ceil(math.Log10(float64(units))))))
+	return fmt.Sprintf("1e-%d", max(5, len(strconv.Itoa(units))))
 }
