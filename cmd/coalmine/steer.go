@@ -262,7 +262,7 @@ func (g *global) writeRemoved(r *control.Removed) {
 	total.Bytes += r.Freed.Young.Bytes
 	g.printf("%s: removed from %s; gc can free %s in %s", r.Run, g.where(), bytesText(float64(total.Bytes)), readable.Count(total.Objects, "object"))
 	if young := r.Freed.Young; young.Objects > 0 {
-		g.printf(", of which %s in objects younger than its --older (by default 13h)", bytesText(float64(young.Bytes)))
+		g.printf(", of which %s in objects younger than its --older", bytesText(float64(young.Bytes)))
 	}
 	g.printf("\n")
 	for _, h := range r.Freed.Held {
