@@ -227,10 +227,7 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 			newest = newer(newest, r)
 		}
 	}
-	if newest == nil {
-		return nil, nil
-	}
-	if newest.Spec.Digest == run.Spec.Digest {
+	if newest == nil || newest.Spec.Digest == run.Spec.Digest {
 		return nil, nil
 	}
 	before, err := runs.Experiment(newest)
