@@ -28,8 +28,8 @@ func (t *term) launch(x *graph.Task, r *graph.Run) {
 	t.launching = append(t.launching, outgoing{a, m, span.End})
 }
 
-// timeout returns the maximum duration of an attempt in seconds: the timeout of all tasks and, in
-// addition, the time limit of a command: preparing and reading its directory takes time, too.
+// timeout returns the maximum duration of an attempt in seconds: TaskTimeout plus the time limit of its
+// command, because preparing and reading the command's directory takes time too.
 func (t *term) timeout(terms json.RawMessage) float64 {
 	limits, err := childprocess.DecodeTerms(terms)
 	if err != nil {
@@ -80,7 +80,6 @@ func (t *term) launched(a *graph.Attempt, err error) {
 	}
 }
 
-// land removes an attempt.
 func (t *term) land(a *graph.Attempt) {
 	a.Span.End(nil)
 	t.graph.RemoveAttempt(a)
@@ -159,9 +158,9 @@ func (t *term) report(r queue.Report) {
 	}
 }
 
-// unreadable handles a report that cannot be read, for instance of a later build. The attempt is over. If it
-// was done, storage has its output; otherwise another follows, which is neither a failure of the task nor a
-// death of its worker.
+// unreadable handles a report that cannot be read, for instance of a later build. The attempt is over. If
+// it was done, storage has its output; otherwise another attempt follows. It counts neither as a failure of
+// the task nor as a death of its worker.
 func (t *term) unreadable(r queue.Report, a *graph.Attempt, err error) {
 	t.log.Warn("a report cannot be read; looking for the attempt's commit in storage", "message", r.ID, "worker", r.Worker, "error", err)
 	if errors.Is(err, attempts.ErrLaterFormat) {

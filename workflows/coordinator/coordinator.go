@@ -1,8 +1,7 @@
 // Package coordinator decides which outputs are wanted, which tasks are ready, and which attempts are
 // sent next. One coordinator leads at a time; it may be killed at any moment, and the next one rebuilds
-// everything from storage. docs/architecture.md ("The coordinator") has its parts and their order,
-// package graph the way from wants to tasks, and package availability the search for the position of a
-// chain.
+// everything from storage. docs/architecture.md ("The coordinator") describes its parts and their order,
+// package graph the way from wants to tasks, and plan.Surveyor the search for the position of a chain.
 //
 // A report ends an attempt (attempts.go, outcomes.go) and is applied to the graph
 // ([graph.Graph.Commit]); [graph.Graph.Settle] finds the tasks that are ready now; the term passes them
@@ -102,10 +101,10 @@ func (c *Coordinator) Nudge() {
 	}
 }
 
-// Lead leads until ctx is done, then returns nil. With a Holder it leads only while it holds the lease
-// in the queue, and stands by otherwise; if the leader has another store, it returns an error
-// (attempts.ErrOtherStore). Without a Holder it leads at once, and returns an error if another process
-// takes the lead: the store then has two owners.
+// Lead leads until ctx is done, then returns nil. With a Holder it leads only while it holds the lease in
+// the queue, and stands by otherwise; its error wraps attempts.ErrOtherStore if the leader has another
+// store. Without a Holder it leads at once, and returns an error if another process takes the lead, because
+// the store then has two owners.
 func (c *Coordinator) Lead(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.contest.Await(ctx); ctx.Err() != nil {
@@ -179,19 +178,18 @@ type Config struct {
 	// Holder names this process in the election of the leader. Empty means that
 	// there is no election: the owner of an embedded store leads.
 	Holder string
-	// Place names the queue, in messages and for coordinators of the same store with another queue.
+	// Place names the queue in messages and to coordinators of the same store that use another queue.
 	Place string
 	// MaxTries is the number of attempts of a node that may end in retryable
 	// errors. Default policy.MaxTries.
 	MaxTries int
 	// TaskTimeout is the maximum duration of an attempt. Default policy.TaskTimeout.
 	TaskTimeout time.Duration
-	// Limits bounds the number of attempts in flight, by class. Other classes
-	// are bounded only by the live slots.
+	// Limits bounds the number of attempts in flight, by class. Only the live slots bound other classes.
 	Limits map[tasks.Class]int
 	// Log is the coordinator's logger. Default slog.Default().
 	Log *slog.Logger
-	// Metrics registers the coordinator's metrics, once each; nil exports nothing.
+	// Metrics registers the coordinator's metrics, once each; nil exports none.
 	Metrics prometheus.Registerer
 	// Tracer makes spans of rounds, tasks and attempts; nil makes none.
 	Tracer *tracing.Tracer
@@ -208,8 +206,8 @@ type Queue interface {
 	Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error)
 	// Workers returns the live workers, ordered by id.
 	Workers(ctx context.Context) ([]queue.Worker, error)
-	// Known returns which of the attempts are pending or run by a live worker. One that
-	// was taken a moment ago may be missing.
+	// Known returns those of the attempts that are pending or run by a live worker. It may miss one that a
+	// worker took a moment ago.
 	Known(ctx context.Context, ids []string) (map[string]bool, error)
 	// Withdraw removes an attempt that no worker has taken.
 	Withdraw(ctx context.Context, id string) (bool, error)

@@ -41,7 +41,7 @@ type residueState int
 const (
 	residueUnknown residueState = iota
 	residueSought
-	residueKnown // and pending, or gone
+	residueKnown // the leftovers are pending or deleted
 )
 
 func (d *deletions) listOf(ch *graph.Chain) *retired {
@@ -98,7 +98,7 @@ func (d *deletions) seekRead(ch *graph.Chain, read retention.Read) {
 	d.seek(ch, "looking for rounds that all readers have read", read.Find, func(l *retired) { l.seeking-- })
 }
 
-// seek retires the outputs of a chain that find finds in storage. sought is called before.
+// seek looks for outputs of a chain in storage by find, then calls sought and retires the outputs found.
 func (d *deletions) seek(ch *graph.Chain, action string, find func(context.Context) ([]retention.Retirement, error), sought func(*retired)) {
 	d.persist(reading, action, always, func(ctx context.Context) (func(), error) {
 		left, err := find(ctx)
@@ -111,8 +111,8 @@ func (d *deletions) seek(ch *graph.Chain, action string, find func(context.Conte
 	})
 }
 
-// afterSurvey searches for the leftovers of former terms of a chain. Their attempts may
-// still be running.
+// afterSurvey searches for the leftovers of former terms of a chain, and remembers its newest step, because
+// attempts of those terms may still be running.
 func (d *deletions) afterSurvey(ch *graph.Chain) {
 	if ch.Frontier > 0 && ch.At < 0 {
 		d.listOf(ch).recent.Remember(ch.Shape, ch.Frontier)

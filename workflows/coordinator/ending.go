@@ -68,14 +68,14 @@ type verification struct {
 	reports map[storage.Key]bool
 	keys    []storage.Key // targets not looked up yet
 	found   bool          // all targets looked up so far were found
-	// batches is the number of batches of collections when the verification began; quiet reports that none
-	// was running.
+	// batches is the number of batches of collections when the verification began; quiet reports whether
+	// none was running then.
 	batches int
 	quiet   bool
 }
 
-// verifyAtOnce is the number of targets that one job looks up. The time of a job does not suffice for a
-// large grid: the 20,000 targets of 10,000 cells take a minute in a store that answers within 20 ms.
+// verifyAtOnce is the number of targets that one job looks up. One job could not look up all: the 20,000
+// targets of 10,000 cells take a minute in a store that answers within 20 ms.
 const verifyAtOnce = 1000
 
 // verify verifies the results of a run in storage before the run ends: cached outputs may have been

@@ -72,7 +72,7 @@ func (t *term) followPins(r *run) {
 	if r.Live() {
 		t.claim(r, r.Plan)
 	} else {
-		r.claimed = false // follow compiles its plan again
+		r.claimed = false // follow compiles the plan again
 	}
 }
 
@@ -99,14 +99,14 @@ func (t *term) compile(r *run) {
 	}
 }
 
-// compilation makes a run's plan. It adds each part to the graph before it makes the next, so that a
-// large plan is never in memory twice, and the loop handles other events in between.
+// compilation makes a run's plan. It adds each part to the graph before it makes the next, so that memory
+// never holds a large plan twice, and the loop handles other events in between.
 type compilation struct {
 	*term
 	run   *run
 	parts plan.Parts
-	// toWorkOn reports that the plan is added to the graph. Otherwise claimed
-	// collects its cells and chains, for the claims.
+	// toWorkOn reports whether to add the plan to the graph. Otherwise claimed collects its cells and
+	// chains for the claims.
 	toWorkOn bool
 	claimed  plan.Plan
 	// record is made of all parts.
@@ -283,8 +283,8 @@ func (c *compilation) kept() {
 	c.deletions.goOnAll()
 }
 
-// remember records the plan of a run that finished under a build without recorded plans, if this build
-// gives its outcome the keys under which it is stored. After a failure another term tries again.
+// remember records the plan of a run that finished under a build without recorded plans, if the run's
+// outcome is stored under the plan's keys. After a failure another term tries again.
 func (c *compilation) remember() {
 	r := c.run
 	var reports []storage.Key

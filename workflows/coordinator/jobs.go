@@ -16,7 +16,7 @@ import (
 // job is slow work; the loop applies its result.
 type job func(context.Context) (apply func())
 
-// lane separates sorts of jobs, so that they do not wait for each other.
+// lane separates kinds of jobs, so that they do not wait for each other.
 type lane int
 
 const (
@@ -42,15 +42,16 @@ type jobs struct {
 	log   *slog.Logger
 	timers
 
-	// queueAway and storeAway are the outages of the servers.
+	// queueAway and storeAway are the outages of the queue and of the store.
 	queueAway, storeAway observe.Outage
 	// queueLogged is the time of the last log line about the absence of the queue.
 	queueLogged time.Time
-	// heartbeatsFrom is the time from which missing heartbeats count again after the queue accepted no writes.
+	// heartbeatsFrom is the time from which a missing heartbeat counts again after the queue accepted no
+	// writes.
 	heartbeatsFrom time.Time
 	// queueReturned reports that the queue answers again, and may have forgotten everything.
 	queueReturned bool
-	// deposed is the error of a term that has been deposed, or that lost a job by a panic.
+	// deposed is the error that ends the term: another leader, or a panic in a job.
 	deposed error
 	changed bool // something visible has changed
 }
@@ -190,7 +191,8 @@ func (j *jobs) queueTakes() {
 	j.changed, j.queueReturned = true, true
 }
 
-// heartbeatsMissing reports whether no worker could write a heartbeat, so that a missing one is no evidence of its death.
+// heartbeatsMissing reports whether workers could not write heartbeats lately, so that a missing one does
+// not prove a death.
 func (j *jobs) heartbeatsMissing() bool {
 	return errors.Is(j.queueAway.Err, queue.ErrNoWrites) || j.now().Before(j.heartbeatsFrom)
 }

@@ -24,7 +24,7 @@ type loop struct {
 	jobs    sync.WaitGroup
 }
 
-// eventBuffer lets jobs end while the loop is busy.
+// eventBuffer is the number of events that wait while the loop is busy.
 const eventBuffer = 256
 
 // leadTerm leads for one term: until ctx is done, or another leads.
@@ -195,7 +195,7 @@ type timers struct {
 
 type timer struct {
 	at  time.Time
-	seq int // orders equal times by when they were set
+	seq int // orders timers of equal time
 	do  func()
 }
 
@@ -230,7 +230,7 @@ func (t *timers) run(now time.Time) {
 	}
 }
 
-// nextTimer returns the time of the next timer, false if there is none.
+// nextTimer returns the time of the next timer, or false if there is none.
 func (t *timers) nextTimer() (time.Time, bool) {
 	if len(t.heap) == 0 {
 		return time.Time{}, false

@@ -111,7 +111,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble := x.AddTrouble()
 	trouble.Tries++
 	if o.Kept = o.Kept && x.Number-trouble.Returned < policy.MaxFurther; o.Kept {
-		trouble.Tries, o.Exit = 0, "" // with progress, the next attempt may end otherwise
+		trouble.Tries, o.Exit = 0, "" // after progress the next attempt may end differently
 	}
 	alike := policy.Repeats(trouble.Exit, o.Exit)
 	trouble.Error, trouble.Exit = o.Error, o.Exit
@@ -147,7 +147,7 @@ func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	case !ok:
 		o.Error = fmt.Sprintf("node %s is missing, but it is not an input of %s: %s", key.Short(), x.Label(), o.Error)
 		t.tryAgain(x, o)
-	case t.purging[key]: // it continues when the input has been replanned
+	case t.purging[key]: // the task continues when the input has been replanned
 	case !in.There:
 		t.graph.Requeue(x)
 	default:
@@ -183,8 +183,8 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 	})
 }
 
-// fail gives a task up for all runs that want it, and their cells that need it.
-// A later run retries it.
+// fail gives a task up for all runs that want it, and fails their cells that need it. A later run retries
+// it.
 func (t *term) fail(x *graph.Task, evidence string) {
 	if len(x.Wants) == 0 {
 		t.logOf(x).Info("a node failed that no run wants any more", "attempt", x.Number, "error", readable.Brief(evidence))

@@ -54,14 +54,14 @@ func (t *term) stock() observe.Stock {
 // publish shows the statuses of unfinished runs to other processes.
 func (t *term) publish(all map[string]*status.Run) {
 	if t.now().Sub(t.published) < policy.PublishEvery || t.queueAway.On() {
-		t.changed = true // so that the last change is not the one left out
+		t.changed = true // publish this change later
 		return
 	}
 	t.published = t.now()
 	for _, r := range t.records.inOrder() {
 		s := all[r.ID]
 		if s.Phase.Finished() && (r.shown == s.Phase || !r.SeenLive()) {
-			continue // runs that ended before this term are not watched
+			continue // nobody watches runs that ended before this term
 		}
 		r.shown = s.Phase
 		t.sendWrite(func(ctx context.Context) (func(), error) {
@@ -136,7 +136,7 @@ func oneIf(condition bool) float64 {
 	return 0
 }
 
-// ask has the loop run a query, and reports whether this process leads and did.
+// ask runs a query in the loop. It reports whether this process leads and answered.
 func (c *Coordinator) ask(query func(*term)) bool {
 	l := c.leading.Load()
 	if l == nil {

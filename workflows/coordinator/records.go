@@ -18,11 +18,11 @@ import (
 // run is a run in a term.
 type run struct {
 	observe.Run
-	// spec is the submission, nil once its plan is made: for a large grid it
-	// takes as much memory as a tenth of its tasks.
+	// spec is the submission, nil once its plan is made, because the spec of a large grid takes a tenth of
+	// the memory of its tasks.
 	spec *runs.Spec
-	// record is the run as last read from storage, without its spec; outbox has
-	// the entries to be stored. The run's state is the fold of both.
+	// record is the run as last read from storage, without its spec; outbox holds the entries yet to be
+	// stored. The run's state is the fold of both.
 	record  *runs.Run
 	outbox  []runs.Entry
 	posting bool
@@ -47,7 +47,7 @@ type records struct {
 	graph   *graph.Graph
 
 	byID map[string]*run
-	// left has the logged reasons of unreadable runs.
+	// left holds the logged reason of each unreadable run.
 	left *sync.Map
 	// toFollow lists runs with state that may have changed since they were followed.
 	toFollow []*run
@@ -127,7 +127,7 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 	return slices.DeleteFunc(found, func(r *runs.Run) bool { return r == nil }), err
 }
 
-// leave logs once for each reason that a run cannot be read.
+// leave logs each reason for which a run cannot be read once.
 func (c *records) leave(id string, err error) {
 	if before, said := c.left.Swap(id, err.Error()); !said || before != err.Error() {
 		c.log.Error("cannot read a run; skipping it", "run", id, "error", err)
@@ -204,7 +204,8 @@ func (c *records) follow(r *run) {
 	}
 }
 
-// append adds an entry to a run's log. It counts at once; it is stored as soon as storage takes it.
+// append adds an entry to a run's log. The entry counts at once, and is stored as soon as storage accepts
+// it.
 func (c *records) append(owner *graph.Run, e runs.Entry) {
 	r := c.byID[owner.ID]
 	if r == nil {
@@ -227,7 +228,7 @@ func (c *records) post(r *run) {
 	r.posting = true
 	entries := slices.Clone(r.outbox)
 	record := *r.record
-	sent := 0 // survives tries, so that no entry is appended twice
+	sent := 0 // survives retries, so that no entry is appended twice
 	exists := func() bool { return c.exists(r) }
 	c.persist(reading, fmt.Sprintf("writing the log of run %s", r.ID), exists, func(ctx context.Context) (func(), error) {
 		for ; sent < len(entries); sent++ {

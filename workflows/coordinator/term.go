@@ -35,12 +35,12 @@ type term struct {
 	leader     attempts.Leader // identifies this process in attempts
 	began      time.Time
 
-	// launching has the attempts that are about to be sent.
+	// launching holds the attempts that are about to be sent.
 	launching []outgoing
-	// foreign has, by key, the highest number of the running attempts that an earlier term sent.
+	// foreign holds, by key, the highest number of the running attempts that an earlier term sent.
 	foreign map[storage.Key]int
-	// losses counts how often an input was missing for a task that has not ended since;
-	// purging has the outputs with blobs being deleted for that reason.
+	// losses counts the times that an input was missing for a task that has not ended since; purging holds
+	// the keys of outputs whose blobs are being deleted for that reason.
 	losses  map[loss]int
 	purging map[storage.Key]bool
 
@@ -50,8 +50,8 @@ type term struct {
 	published time.Time      // when statuses were published last
 }
 
-// loss is an input that is missing for a task. Another task may read the same input, because it reads
-// another of its blobs.
+// A loss is an input that a task found missing. Another task may still be able to read the input, because
+// it reads another blob of it.
 type loss struct{ input, task storage.Key }
 
 // outgoing is an attempt that has yet to be sent.
@@ -106,8 +106,7 @@ type leaderStore struct {
 	token   *leadership.Token
 }
 
-// lookUp is plan.LookUp for the leader: a torn record is removed, so that the
-// node can commit again.
+// lookUp is plan.LookUp for the leader. It also removes a torn record, so that the node can commit again.
 func (s *leaderStore) lookUp(ctx context.Context, key storage.Key) (plan.Stored, error) {
 	n, err := plan.LookUp(ctx, s.archive, key)
 	if err != nil || !n.Torn {
@@ -120,8 +119,8 @@ func (s *leaderStore) lookUp(ctx context.Context, key storage.Key) (plan.Stored,
 	return plan.Stored{}, err
 }
 
-// lookUpOutcome looks up targets of a run. It reads the reports among them, and deletes the blobs of damaged
-// ones: the run makes them again, and does not end without a table.
+// lookUpOutcome looks up targets of a run. It reads the reports among them and deletes the blobs of damaged
+// ones, so that the run makes them again and does not end without a table.
 func (s *leaderStore) lookUpOutcome(ctx context.Context, keys []storage.Key, reports map[storage.Key]bool) ([]plan.Stored, error) {
 	found, err := plan.LookUpAll(ctx, s.archive, keys)
 	if err != nil {
@@ -156,7 +155,7 @@ func (t *term) checkEpoch() {
 	})
 }
 
-// keepPlan records the plan of a run: see package planned.
+// keepPlan records the plan of a run.
 func (s *leaderStore) keepPlan(ctx context.Context, run string, w *plan.RecordWriter) error {
 	record, err := w.Record()
 	if err != nil {

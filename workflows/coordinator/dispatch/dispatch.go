@@ -52,7 +52,7 @@ func New(g *graph.Graph, registry tasks.Registry) *Dispatcher {
 	}
 }
 
-// ClassOf is the queue that a task belongs to.
+// ClassOf returns the class of the queue that a task belongs to.
 func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
 	if class := x.Class(); class != "" {
 		return class
@@ -110,7 +110,7 @@ func (d *Dispatcher) lineOf(r *graph.Run) *line {
 	return d.lines[r]
 }
 
-// Reset forgets all offers: wants were recounted, and every ready task is offered again.
+// Reset forgets all offers after a recount of the wants; every ready task is offered again.
 func (d *Dispatcher) Reset() {
 	exists := make(map[*graph.Run]bool)
 	for _, r := range d.graph.Runs() {
@@ -197,7 +197,7 @@ func (d *Dispatcher) hasNext(r *graph.Run, class tasks.Class, skipped *[]yielded
 	return false
 }
 
-// yielded is a place in the backlog of a run for a task that has yielded.
+// yielded is an entry that returns to its backlog, because its task let other trainings go first.
 type yielded struct {
 	backlog *backlog
 	entry   entry

@@ -16,15 +16,15 @@ import (
 )
 
 // Trainings share slots by time, not by tasks. A task cannot be interrupted, so a training of long tasks
-// that took every free slot would make a training of short tasks wait for minutes after each task: a
-// hundred federated rounds fit into one segment of SGD. So a long task yields while trainings of short
-// tasks are behind, and leaves them their share of the slots.
+// that took every free slot would make a training of short tasks wait for minutes after each task: one
+// segment of SGD lasts as long as a hundred federated rounds. So a long task yields while trainings of
+// short tasks are behind, and leaves them their share of the slots.
 
 // share is a training's use of the slots so far.
 type share struct {
 	// used is the time of its tasks in seconds, since it began to share slots with others.
 	used float64
-	// sharing reports that it has begun and still has work.
+	// sharing reports whether it has begun and still has work.
 	sharing bool
 }
 
@@ -93,9 +93,9 @@ func (d *Dispatcher) yields(x *graph.Task, r *graph.Run) bool {
 	return d.taken(class, quick) >= slots-theirs
 }
 
-// rivals returns the trainings to which a training yields: those with less used time
-// and much shorter tasks. room is the number of tasks that they can run at once;
-// others counts the other contending trainings, including ch.
+// rivals returns the trainings to which a training yields: those with less used time and much shorter
+// tasks. room is the number of tasks that they can run at once; others is the number of the other
+// contending trainings, including ch.
 func (d *Dispatcher) rivals(ch *graph.Chain, length float64, class tasks.Class, priority int) (quick map[*graph.Chain]bool, room, others int) {
 	quick = make(map[*graph.Chain]bool)
 	others = 1
@@ -154,7 +154,7 @@ type Fleet struct {
 	Workers []queue.Worker
 	// Slots counts the slots of workers that take tasks, by class.
 	Slots map[tasks.Class]int
-	// Useless has the reasons, by id, why workers can run no task.
+	// Useless holds the reasons, by worker id, why workers can run no task.
 	Useless map[string]string
 
 	kinds map[string]bool // supported kinds, with versions
@@ -242,7 +242,7 @@ func (f *Fleet) Unknown(w *queue.Worker, kind string, version int) string {
 	return "it does not support " + wanted
 }
 
-// offersAs reports whether another fleet offers the same.
+// offersAs reports whether another fleet offers the same slots, kinds and keys.
 func (f *Fleet) offersAs(other *Fleet) bool {
 	return maps.Equal(f.Slots, other.Slots) && maps.Equal(f.Useless, other.Useless) && maps.Equal(f.kinds, other.kinds) && maps.Equal(f.keys, other.keys)
 }
@@ -253,7 +253,7 @@ func (f *Fleet) Knows(x *graph.Task) bool { return f.kinds[advertised(x)] }
 // Serves reports whether some worker takes tasks of the task's class.
 func (f *Fleet) Serves(x *graph.Task) bool { return x.Class() == "" || f.Slots[x.Class()] > 0 }
 
-// MissingCapability returns the capability for a task that the workers lack, or "".
+// MissingCapability returns the capability that a task needs and all workers lack, or "".
 func (f *Fleet) MissingCapability(x *graph.Task) string {
 	if !f.Serves(x) {
 		return "no live worker " + unserved(x.Class())
@@ -271,7 +271,7 @@ func (f *Fleet) MissingCapability(x *graph.Task) string {
 	return ""
 }
 
-// unserved explains that no worker serves the class, and the remedy.
+// unserved returns the end of a message that no worker serves the class, with the remedy.
 func unserved(class tasks.Class) string {
 	switch class {
 	case tasks.Commands:

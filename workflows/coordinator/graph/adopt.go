@@ -92,7 +92,7 @@ func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 	return added
 }
 
-// isNewest reports whether no run for which holds is true was submitted after r.
+// isNewest reports whether r was submitted last among the runs for which holds is true.
 func (g *Graph) isNewest(r *Run, holds func(*Run) bool) bool {
 	return !slices.ContainsFunc(g.runs, func(other *Run) bool {
 		return other.State.Submitted.After(r.State.Submitted) && holds(other)
@@ -115,8 +115,8 @@ func (g *Graph) restate(x *Task, traits unique.Handle[traits]) {
 func (g *Graph) Begin(r *Run) {
 	r.live, r.held = true, nil
 	for recipe := range r.Plan.Chains {
-		// A longer plan may have a further frontier, and new checkpoints are
-		// wanted that the last survey did not ask for.
+		// A longer plan may have a further frontier, and wants checkpoints that the last survey did not
+		// look for.
 		g.chains[recipe].Surveyed = false
 	}
 	g.addCells(r)
@@ -229,8 +229,8 @@ func (g *Graph) newCell(r *Run, p *plan.Cell) *Cell {
 	return c
 }
 
-// madeFrom returns outputs and their inputs that stay with a run: standing nodes, and the
-// checkpoints that these read.
+// madeFrom returns the outputs and, recursively, those of their inputs that a run keeps: standing nodes,
+// and the checkpoints that they read.
 func madeFrom(outputs []Dependency) []Dependency {
 	seen := make(map[any]bool)
 	var all []Dependency
@@ -256,8 +256,8 @@ func madeFrom(outputs []Dependency) []Dependency {
 	return all
 }
 
-// Release releases a run's plan, or the parts added so far. Nodes that no other live
-// run holds are removed from memory; their commits stay in storage.
+// Release releases a run's plan, or the parts added so far. It removes from memory the nodes that no other
+// live run holds; their commits stay in storage.
 func (g *Graph) Release(r *Run) {
 	if r.Plan == nil {
 		return
@@ -300,8 +300,8 @@ func (g *Graph) releaseChain(ch *Chain, r *Run, gone map[*Node]bool) {
 	}
 }
 
-// Outcomes returns the phases of a live run's cells, Done or Failed, by name; nil
-// unless all cells have ended.
+// Outcomes returns the phases of a live run's cells, Done or Failed, by name, or nil while some cell has
+// not ended.
 func (r *Run) Outcomes() map[string]runs.Phase {
 	if slices.ContainsFunc(r.Cells, func(c *Cell) bool { return !c.Failed && !c.Done() }) {
 		return nil

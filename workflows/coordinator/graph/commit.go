@@ -29,7 +29,7 @@ func (g *Graph) Commit(x *Task, objects []storage.Blob, now time.Time) {
 	}
 }
 
-// Read has the steps of a chain with checkpoints that a standing node reads, ascending.
+// Read lists the steps of a chain whose checkpoints a standing node reads, ascending.
 type Read struct {
 	Chain *Chain
 	Steps []int
@@ -55,7 +55,7 @@ func (n *Node) Reads() []Read {
 	return all
 }
 
-// GiveUp ends a task's retries with a failure. A later want starts it afresh.
+// GiveUp ends a task's retries after a failure. A later want starts it afresh.
 func (g *Graph) GiveUp(x *Task) {
 	x.trouble = nil
 	if x.state == Ready || x.state == Pausing {
@@ -91,13 +91,13 @@ func (g *Graph) Unpark(x *Task) {
 
 // Input is an input of a task.
 type Input struct {
-	// There reports that it is presumed available.
+	// There reports whether the input is presumed available.
 	There bool
-	// Lose looks it up again and recomputes it if it is missing.
+	// Lose looks the input up again and recomputes it if it is missing.
 	Lose func()
 }
 
-// Input finds one of a task's inputs, false if it has no such input.
+// Input returns one of a task's inputs, or false if it has no such input.
 func (g *Graph) Input(x *Task, key storage.Key) (Input, bool) {
 	if x.Step != nil {
 		return g.inputOfStep(x.Step, x, key)
@@ -135,8 +135,8 @@ func (g *Graph) inputOfStep(s *Step, reader *Task, key storage.Key) (Input, bool
 	}
 }
 
-// CellsOf returns the cells of a run that need a task's output, by walking up
-// from it through everything that is unavailable.
+// CellsOf returns the cells of a run that need a task's output. It walks from the output up through all
+// unavailable outputs.
 func (g *Graph) CellsOf(x *Task, r *Run) []*Cell {
 	seen := make(map[Dependency]bool)
 	found := make(map[*Cell]bool)

@@ -1,6 +1,6 @@
 // Package graph holds the wants of live runs and their progress: runs with their cells, standing nodes,
 // chains with their checkpoints and current steps, the tasks to run, and the attempts at them. It is
-// rebuilt from storage when a coordinator begins to lead (invariant 1). It is pure: the graph reads no
+// rebuilt from storage when a coordinator begins to lead (invariant 1). The graph is pure: it reads no
 // store, sends no message and has no clock.
 //
 // # Events and requests
@@ -13,11 +13,11 @@
 //
 // # Wants
 //
-// A run wants its cells' targets: each cell's report and last checkpoint. A node that is wanted and not
-// available (committed, with readable blobs) has its needs wanted too, for the same runs; a wanted
-// checkpoint makes its chain make a pass to it from the nearest checkpoint below. A node is scheduled
-// once for all runs and cells that want it, and only while at least one does; pausing a run only removes
-// its wants. The wants are recounted when the open cells of active runs or the available outputs change.
+// A run wants its cells' targets: each cell's report and last checkpoint. If a wanted node is not available
+// (committed, with readable blobs), the same runs want its needs too; a wanted checkpoint makes its chain
+// make a pass to it from the nearest checkpoint below. A node is scheduled once for all runs and cells that
+// want it, and only while at least one does; pausing a run only removes its wants. The graph recounts the
+// wants when the open cells of active runs or the available outputs change.
 //
 // # Reading the files
 //
@@ -50,11 +50,11 @@ func New(log *slog.Logger) *Graph {
 }
 
 // nodeTable holds nodes by their keys: a hash table with open addressing (Knuth, The Art of Computer
-// Programming 3, section 6.4, algorithm L). A slot is a pointer, because the key is in the node; a map
-// would hold each key again, and with its free slots take half as much memory as the nodes.
+// Programming 3, section 6.4, algorithm L). A slot is a pointer, because the node holds the key; a map
+// would store each key again and, with its free slots, take half as much memory as the nodes.
 type nodeTable struct {
-	// The number of slots is a power of two; between an eighth and three quarters are taken. A node is
-	// in the slot that its key points to, or in the first free slot after it.
+	// The number of slots is a power of two; between an eighth and three quarters are taken. A node is in
+	// the slot given by its key, or in the first free slot after it.
 	slots []*Node
 	taken int
 }
@@ -75,7 +75,7 @@ func (t *nodeTable) slot(key storage.Key) int {
 
 func (t *nodeTable) wrap(i int) int { return i & (len(t.slots) - 1) }
 
-// get returns the node of a key, nil if there is none.
+// get returns the node of a key, or nil.
 func (t *nodeTable) get(key storage.Key) *Node { return t.slots[t.slot(key)] }
 
 // add adds a node with a new key.
@@ -87,7 +87,7 @@ func (t *nodeTable) add(n *Node) {
 	t.taken++
 }
 
-// remove removes a node of the table. It moves up later nodes so that searches that
+// remove removes a node of the table. It reinserts the nodes in the following slots, so that searches that
 // start before them still find them.
 func (t *nodeTable) remove(n *Node) {
 	i := t.slot(n.Key)
@@ -154,7 +154,7 @@ func (ds *dependents) others() moreDependents {
 	return *ds.more
 }
 
-// another makes room for a dependent in addition to the first node.
+// another returns the dependents other than the first node, to be added to.
 func (ds *dependents) another() *moreDependents {
 	if ds.more == nil {
 		ds.more = new(moreDependents)

@@ -2,7 +2,7 @@ package graph
 
 import "slices"
 
-// schedule makes Settle check whether a chain can advance.
+// schedule lets Settle check whether a chain can advance.
 func (g *Graph) schedule(ch *Chain) {
 	if !ch.scheduled {
 		ch.scheduled = true
@@ -64,15 +64,15 @@ func (g *Graph) arrived(n *Node) {
 	g.end(&n.Task)
 	n.Wants = nil
 	if !allAvailable(n.Needs) {
-		g.dirty = true // its needs are no longer wanted for it
+		g.dirty = true // its needs are no longer wanted on its behalf
 	}
 	g.finishReading(n)
 	g.notify(&n.dependents)
 	g.requests.Changed = true
 }
 
-// finishReading records that a node has read its checkpoints, and the same for its
-// needs that are no longer wanted.
+// finishReading requests a check of the checkpoints read by a node, and by its needs that are no longer
+// wanted.
 func (g *Graph) finishReading(n *Node) {
 	if n.readsCheckpoints() {
 		g.requests.Read = append(g.requests.Read, n)
@@ -103,8 +103,8 @@ func (g *Graph) setAvailable(cp *Checkpoint, available bool) {
 	g.notify(&cp.dependents)
 }
 
-// Recheck looks up an output again that turned out to be missing, and recomputes it if
-// it is not in storage.
+// Recheck looks up an available output again that turned out to be missing. If it is not in storage, it is
+// recomputed.
 func (g *Graph) Recheck(d Dependency) {
 	g.dirty = true
 	if d.Node != nil {

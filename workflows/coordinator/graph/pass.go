@@ -44,7 +44,7 @@ func (ch *Chain) passWants(step int) []*Run {
 	return wants
 }
 
-// passRank returns the rank of the pass in the order of its runs' work.
+// passRank returns the least rank of the checkpoints wanted from a pass.
 func (ch *Chain) passRank(step int) int32 {
 	rank := int32(math.MaxInt32)
 	for _, cp := range ch.Checkpoints {
@@ -71,8 +71,8 @@ func (ch *Chain) Goals() []int {
 	return goals
 }
 
-// Surveyed sets the state of a chain in storage, from a survey of goals. It
-// reports whether the chain is still held.
+// Surveyed sets the state of a chain in storage, as found by a survey of goals. It reports whether a live
+// run still holds the chain.
 func (g *Graph) Surveyed(ch *Chain, goals []int, found plan.StoredChain) bool {
 	ch.surveying = false
 	if g.chains[ch.Recipe] != ch {
@@ -160,8 +160,8 @@ func (cp *Checkpoint) needed() bool {
 	return false
 }
 
-// pending reports whether the node may still have to run, perhaps when a pause ends: it is
-// not known to be available, and a cell or a reader that may have to run needs it.
+// pending reports whether the node may still have to run, perhaps after a pause: it is not known to be
+// available, and a cell or a reader that may have to run needs it.
 func (n *Node) pending() bool {
 	if n.Presence == Available {
 		return false

@@ -112,7 +112,7 @@ func (g *Graph) inputsReady(ch *Chain, wants []*Run, rank int32) bool {
 func (g *Graph) partCommitted(s *Step, part *Task, objects []storage.Blob) {
 	s.Objects[part.Key] = objects
 	if s.unfinished--; s.unfinished == 0 {
-		g.schedule(s.Chain) // before, nothing else of the step depends on the part
+		g.schedule(s.Chain) // until then, nothing else of the step depends on the part
 	}
 }
 
@@ -120,7 +120,7 @@ func (g *Graph) partCommitted(s *Step, part *Task, objects []storage.Blob) {
 func (g *Graph) joined(s *Step) {
 	ch := s.Chain
 	for _, part := range s.Parts {
-		g.end(part) // a join that was found done may be ahead of them
+		g.end(part) // the join may be found done before its parts
 	}
 	ch.Current = nil
 	ch.At = s.Number
@@ -169,8 +169,8 @@ func (g *Graph) Settle(now time.Time) {
 	}
 }
 
-// drive takes the next possible action for a chain: survey it, choose a pass, begin a
-// step, or run its tasks. It may be called at any time.
+// drive takes the next possible action for a chain: it surveys the chain, chooses a pass, begins a step, or
+// runs its tasks. It may be called at any time.
 func (g *Graph) drive(ch *Chain, now time.Time) {
 	if len(ch.Runs) == 0 {
 		return

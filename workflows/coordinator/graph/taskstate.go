@@ -27,8 +27,8 @@ import (
 //	finished                                --lose-->      idle
 //
 // A task without trouble goes from idle to ready, in flight, finished. It lands when its last attempt is
-// over without an output; then it is made ready again at once, or pauses first. A straggler is sent a
-// second time. A dropped task is finished; later commits of its attempts are deleted again.
+// over without an output; then it becomes ready again at once, or pauses first. A straggler is sent a
+// second time. A dropped task is finished; later commits of its attempts are deleted.
 
 // State is the state of a task.
 type State uint8
@@ -81,7 +81,7 @@ var moves = []struct {
 	{[]State{Finished}, lose, Idle},
 }
 
-// next returns the state after an event; false if the event cannot happen in this state.
+// next returns the state after an event, or false if the event cannot happen in this state.
 func (s State) next(e event) (State, bool) {
 	for _, m := range moves {
 		if m.event == e && slices.Contains(m.from, s) {
@@ -107,7 +107,7 @@ func (g *Graph) move(x *Task, e event) {
 	g.requests.Changed = true
 }
 
-// Park sets a ready task aside that no live worker can run.
+// Park sets a ready task aside because no live worker can run it.
 func (g *Graph) Park(x *Task) { g.move(x, park) }
 
 // Pause keeps an idle task from being tried again until Resume.
@@ -179,7 +179,7 @@ func (g *Graph) recallUnwanted() {
 type Samples struct {
 	last [32]float64
 	n    int
-	// middle is the median, unless stale is set.
+	// middle is the median unless stale.
 	middle float64
 	stale  bool
 }
@@ -191,7 +191,7 @@ func (s *Samples) Add(seconds float64) {
 	s.stale = true
 }
 
-// Median also returns the number of durations.
+// Median returns the median of the last durations in seconds, and their number.
 func (s *Samples) Median() (seconds float64, n int) {
 	n = min(s.n, len(s.last))
 	if s.stale {
@@ -202,7 +202,7 @@ func (s *Samples) Median() (seconds float64, n int) {
 	return s.middle, n
 }
 
-// Mean returns the mean of the durations, false if there are none.
+// Mean returns the mean of the last durations in seconds, or false if there are none.
 func (s *Samples) Mean() (seconds float64, ok bool) {
 	n := min(s.n, len(s.last))
 	for _, d := range s.last[:n] {
@@ -224,9 +224,9 @@ func (g *Graph) Durations(x *Task) *Samples {
 	return durations[x.Kind()]
 }
 
-// Straggles reports whether an attempt takes far longer than its siblings did, and their median
-// in seconds. Nodes with commands of experiments have no siblings: the duration of one does not
-// predict another, and a second attempt would run the command twice at once.
+// Straggles reports whether an attempt takes far longer than its siblings did, and returns their median in
+// seconds. Nodes that run commands of experiments have no siblings: the duration of one does not predict
+// another, and a second attempt would run the command twice at once.
 func (g *Graph) Straggles(a *Attempt) (median float64, straggles bool) {
 	if a.Task.Chain() == nil && a.Task.traits.Value().terms != "" {
 		return 0, false

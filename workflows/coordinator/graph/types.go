@@ -48,7 +48,7 @@ type Requests struct {
 	Survey []*Chain
 	// Recounted reports that wants were recounted: earlier offers are void.
 	Recounted bool
-	// Offer lists ready tasks that became ready or are now wanted by other runs, in order.
+	// Offer lists, in order, tasks that became ready and ready tasks that other runs now want.
 	Offer []*Task
 	// Recall lists attempts that are no longer needed.
 	Recall []*Attempt
@@ -57,19 +57,19 @@ type Requests struct {
 	Joined  []Joined
 	Left    []Left
 	Dropped []*Step
-	// Read lists standing nodes that read checkpoints and have become available or are no
-	// longer wanted: the checkpoints may no longer be needed.
+	// Read lists standing nodes that read checkpoints and are now available or no longer wanted: the
+	// checkpoints may have become superfluous.
 	Read []*Node
 	// Ending lists runs in which all cells may have ended.
 	Ending []*Run
-	// Changed reports a visible change.
+	// Changed reports whether anything visible changed.
 	Changed bool
 }
 
 // Joined is a step that has just been committed.
 type Joined struct {
 	Step *Step
-	// Ended reports that the pass has reached its last checkpoint.
+	// Ended reports whether the pass has reached its last checkpoint.
 	Ended bool
 }
 
@@ -78,27 +78,27 @@ type Left struct {
 	Chain *Chain
 	// Step is the position of the pass, -1 if there was none.
 	Step int
-	// Begun reports that the tasks of the next step existed.
+	// Begun reports whether the tasks of the next step existed.
 	Begun bool
 }
 
-// Run is a run. Its cells and nodes exist only while it is live: from the making of its
-// plan until its end.
+// Run is a run in the graph. Its cells and nodes exist only while it is live: from the making of its plan
+// until its end.
 type Run struct {
 	ID string
-	// State is the fold of its log, including entries not stored yet; see SetState.
+	// State is the fold of its log, including entries not stored yet. SetState sets it.
 	State runs.State
 	// Plan is nil before its first part has been added. Its nodes belong to the graph.
 	Plan  *plan.Plan
 	Nodes []*Node // the standing nodes of the plan
 	Cells []*Cell
-	// InFlight is the number of attempts in flight that are charged to it.
+	// InFlight is the number of attempts in flight that are charged to the run.
 	InFlight int
-	// Progressed is the time of the last commit that it wanted.
+	// Progressed is the time of the last commit that the run wanted.
 	Progressed time.Time
 
 	live bool
-	// held has the nodes of the run while parts are added.
+	// held holds the nodes of the run while parts are added.
 	held   map[*Node]struct{}
 	ending bool   // in the requests, because all cells may have ended
 	alone  []*Run // only the run itself: the Wants of most of its nodes
@@ -123,7 +123,7 @@ type Cell struct {
 
 func (c *Cell) Done() bool { return allAvailable(c.Targets) }
 
-// Dependency is a needed output: that of a standing node, or a checkpoint of a chain.
+// Dependency is a needed output: of a standing node, or a checkpoint of a chain.
 type Dependency struct {
 	Node       *Node
 	Checkpoint *Checkpoint
@@ -167,7 +167,7 @@ const (
 	Available
 )
 
-// Node is a standing node, shared by all live runs with it in their plans.
+// Node is a standing node, shared by all live runs that have it in their plans.
 type Node struct {
 	Task
 	dependents
@@ -187,16 +187,16 @@ func (n *Node) Held() bool { return n.plans > 0 }
 // as well, it makes several passes, one after the other.
 type Chain struct {
 	Recipe storage.Key
-	Shape  *plan.Chain // from any live run. Length and retention differ by run; class and terms are from the newest
-	Runs   []*Run      // with it in their plans
+	Shape  *plan.Chain // of any live run; length and retention differ by run, class and terms are those of the newest
+	Runs   []*Run      // runs that have the chain in their plans
 	// Checkpoints are the steps that nodes and cells need, ascending.
 	Checkpoints []*Checkpoint
-	// Surveyed reports that the chain's position is known: Frontier is the highest
-	// committed step, and Have lists steps with available checkpoints, ascending.
+	// Surveyed reports whether the chain's position is known: Frontier is the highest committed step, and
+	// Have lists the steps with available checkpoints, ascending.
 	Surveyed bool
 	Frontier int
 	Have     []int
-	// At is the step that Current builds upon, -1 if none is chosen.
+	// At is the step that Current builds upon, or -1 if no pass is chosen.
 	At      int
 	Current *Step // nil between steps
 	// Durations are the durations of its tasks, by kind.
@@ -211,7 +211,7 @@ type Chain struct {
 	scheduled bool
 }
 
-// checkpoint returns the needed checkpoint of a step, nil if it is not needed.
+// checkpoint returns the needed checkpoint of a step, or nil.
 func (ch *Chain) checkpoint(step int) *Checkpoint {
 	if i, ok := ch.search(step); ok {
 		return ch.Checkpoints[i]
@@ -233,8 +233,8 @@ type Checkpoint struct {
 	dependents
 }
 
-// Step is the current step of a chain, the only one with tasks: its parts, and
-// the join that runs when all parts are committed.
+// Step is the current step of a chain; only this step has tasks: its parts, and the join that runs when all
+// parts are committed.
 type Step struct {
 	Chain  *Chain
 	Number int
@@ -252,18 +252,18 @@ type Step struct {
 // Tasks are the parts and the join.
 func (s *Step) Tasks() []*Task { return append(s.Parts[:len(s.Parts):len(s.Parts)], s.Join) }
 
-// Task is a node that has to be run: a standing node, or part or join of a step. There
-// may be a million tasks, so it holds only what most tasks need.
+// Task is a node to run: a standing node, or a part or the join of a step. There may be a million tasks, so
+// it holds only the fields that most tasks need.
 type Task struct {
 	Key storage.Key
 	// Node or Step is the owner of the task; the other is nil.
 	Node *Node
 	Step *Step
-	// Wants are the runs that need it; Rank and Seq order it among the work of a run.
+	// Wants are the runs that need the task; Rank and Seq order it among the work of a run.
 	Wants []*Run
 	Seq   int
 	Rank  int32
-	// Urgent tasks are sent before the backlog: their worker was lost, or they were handed back.
+	// Urgent tasks are sent before the backlog: they lost their worker, or were handed back.
 	Urgent  bool
 	offered bool  // in the requests
 	state   State // see taskstate.go
@@ -296,24 +296,23 @@ func newTraits(label string, s *tasks.Spec) unique.Handle[traits] {
 	return unique.Make(traits{label, s.Kind, s.Version, s.SecretKey, s.Class, string(s.Terms), names.String()})
 }
 
-// Label is for display: "random sampling 3 of 9 at round 400".
+// Label returns a text for display, such as "random sampling 3 of 9 at round 400".
 func (x *Task) Label() string { return x.traits.Value().label }
 
-// Kind is the name of the task's kind.
+// Kind returns the name of the task's kind.
 func (x *Task) Kind() string { return x.traits.Value().kind }
 
-// Version is the version of the task's kind.
+// Version returns the version of the task's kind.
 func (x *Task) Version() int { return x.traits.Value().version }
 
-// SecretKey is the fingerprint of the secret key that a worker must hold to run the
-// task, "" if it needs none.
+// SecretKey returns the fingerprint of the secret key that a worker must hold to run the task, or "".
 func (x *Task) SecretKey() string { return x.traits.Value().secretKey }
 
-// Class is the queue that the task asks for, "" for the queue of its kind.
+// Class returns the queue that the task asks for, or "" for the queue of its kind.
 func (x *Task) Class() tasks.Class { return x.traits.Value().class }
 
-// Spec returns the task for a worker. It is assembled for each call: a graph may hold a million
-// tasks, of which few are running.
+// Spec returns the task for a worker. Each call assembles it, because a graph may hold a million tasks and
+// runs few at a time.
 func (x *Task) Spec() tasks.Spec {
 	if x.Node != nil {
 		return x.Node.spec()
@@ -351,7 +350,7 @@ func (x *Task) Trouble() Trouble {
 	return *x.trouble
 }
 
-// AddTrouble returns the task's trouble, for the owner of the graph to add to.
+// AddTrouble returns the task's trouble, for the owner of the graph to change.
 func (x *Task) AddTrouble() *Trouble {
 	if x.trouble == nil {
 		x.trouble = &Trouble{}
@@ -359,7 +358,7 @@ func (x *Task) AddTrouble() *Trouble {
 	return x.trouble
 }
 
-// Chain returns the chain of the task's step, nil for a standing node.
+// Chain returns the chain of the task's step, or nil for a standing node.
 func (x *Task) Chain() *Chain {
 	if x.Step == nil {
 		return nil
@@ -369,7 +368,7 @@ func (x *Task) Chain() *Chain {
 
 func (x *Task) WantedBy(r *Run) bool { return slices.Contains(x.Wants, r) }
 
-// RunIDs are the ids of the runs that want the task.
+// RunIDs returns the ids of the runs that want the task.
 func (x *Task) RunIDs() []string {
 	var ids []string
 	for _, r := range x.Wants {
@@ -398,10 +397,9 @@ func (x *Task) StoreAnswered() {
 	}
 }
 
-// StoreTrouble is the way in which the store failed an attempt.
+// StoreTrouble tells how the store failed an attempt.
 type StoreTrouble int
 
-// Ways in which the store failed an attempt.
 const (
 	StoreFine StoreTrouble = iota
 	StoreAway
@@ -416,12 +414,12 @@ type Attempt struct {
 	Class  tasks.Class
 	Run    *Run // the run that it is charged to
 	Sent   time.Time
-	// Stopping reports that it is no longer needed.
+	// Stopping reports whether the attempt is no longer needed.
 	Stopping bool
 
 	Acked bool // the queue has accepted it
-	// Worker, from heartbeats, runs the attempt. Memory is the worker's memory in the last heartbeat,
-	// Running the duration so far in seconds, and Progress its progress.
+	// Worker is the worker that runs the attempt, from heartbeats. Memory is the worker's memory in the
+	// last heartbeat, Running the duration so far in seconds.
 	Worker   string
 	Memory   queue.Memory
 	Running  float64
@@ -432,21 +430,21 @@ type Attempt struct {
 	Span     tracing.Span
 }
 
-// Runs are the runs in the graph, in the order of their ids.
+// Runs returns the runs in the graph, in the order of their ids.
 func (g *Graph) Runs() []*Run { return g.runs }
 
-// Node returns a standing node, nil if no live run holds it.
+// Node returns a standing node, or nil if no live run holds it.
 func (g *Graph) Node(key storage.Key) *Node { return g.nodes.get(key) }
 
-// Nodes are the standing nodes of live runs, in the order of their keys.
+// Nodes returns the standing nodes of live runs, in the order of their keys.
 func (g *Graph) Nodes() []*Node {
 	return slices.SortedFunc(g.nodes.all, func(a, b *Node) int { return a.Key.Compare(b.Key) })
 }
 
-// Chain returns a chain by its recipe, nil if no live run holds it.
+// Chain returns a chain by its recipe, or nil if no live run holds it.
 func (g *Graph) Chain(recipe storage.Key) *Chain { return g.chains[recipe] }
 
-// Chains are the chains of live runs, in the order of their recipes.
+// Chains returns the chains of live runs, in the order of their recipes.
 func (g *Graph) Chains() []*Chain {
 	var chains []*Chain
 	for _, recipe := range plan.SortedKeys(g.chains) {
@@ -455,7 +453,7 @@ func (g *Graph) Chains() []*Chain {
 	return chains
 }
 
-// Attempt returns the attempt in flight of an id, or nil.
+// Attempt returns the attempt in flight with an id, or nil.
 func (g *Graph) Attempt(id string) *Attempt { return g.attempts[id] }
 
 // Attempts yields the attempts in flight, in no order.
@@ -471,7 +469,7 @@ func (g *Graph) AttemptsAt(x *Task) []*Attempt { return g.at[x] }
 
 func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
 
-// InFlight is the number of attempts of a class.
+// InFlight returns the number of attempts of a class in flight.
 func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
 
 // Tasks yields all tasks, in no order: those of standing nodes and of each chain's current step.

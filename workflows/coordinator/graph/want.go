@@ -102,7 +102,7 @@ func addWant(wants *[]*Run, r *Run) bool {
 	return true
 }
 
-// Found sets whether storage holds the outputs of a node that was looked up.
+// Found records whether storage holds the outputs of a node that was looked up.
 func (g *Graph) Found(n *Node, available bool) {
 	if n.Presence != Checking {
 		return // it was run or released meanwhile

@@ -24,7 +24,7 @@ type Counters struct {
 	Rounds    *prometheus.HistogramVec
 }
 
-// roundBuckets are in seconds: from rounds of toy models to rounds of thousands of clients.
+// roundBuckets are durations in seconds, from rounds of toy models to rounds of thousands of clients.
 var roundBuckets = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 60, 300, 1800}
 
 // NewCounters registers the counters with r, if it is not nil.
@@ -56,7 +56,7 @@ func (c *Counters) CountRound(s *graph.Step, now time.Time) {
 	c.Rounds.WithLabelValues(s.Join.Kind()).Observe(seconds)
 }
 
-// Meter is a rate over the last half minute. The zero value is a rate of 0.
+// Meter measures a rate over the last half minute. The zero value measures 0.
 type Meter struct {
 	buckets [meterBuckets]int64
 	newest  int64 // number of the newest bucket
@@ -102,7 +102,7 @@ func (m *Meter) Rate(now time.Time) float64 {
 	return float64(sum) / max(span, 1)
 }
 
-// Metrics give each wanted task one of these states.
+// The states of wanted tasks in metrics.
 const (
 	Blocked  = "blocked"  // its inputs are not available yet
 	Parked   = "parked"   // no live worker supports its kind
@@ -146,7 +146,8 @@ type Stock struct {
 	QueueUp, StoreUp bool
 }
 
-// Stock counts the tasks and attempts. It walks the nodes of live runs, so it runs only on request.
+// Stock counts the tasks, attempts and workers. It walks the nodes of live runs, so call it only on
+// request.
 func (v *View) Stock(classes ...tasks.Class) Stock {
 	s := Stock{
 		Runs: map[runs.Phase]int{}, Tasks: counts{}, Slots: maps.Clone(v.Dispatcher.Fleet.Slots),

@@ -23,8 +23,8 @@ type View struct {
 	Dispatcher *dispatch.Dispatcher
 	// Queue and Store are the outages of the servers.
 	Queue, Store Outage
-	// Takeovers counts, by worker id, the tasks that the worker has finished after another
-	// died with them.
+	// Takeovers counts, by worker id, the tasks that the worker has finished after another worker died with
+	// them.
 	Takeovers map[string]int
 	// MaxTries is the number of tries of a task.
 	MaxTries int
@@ -32,7 +32,7 @@ type View struct {
 	Now, Began time.Time
 }
 
-// Outage describes a service that does not answer; the zero value, one that does.
+// Outage describes the outage of a service. The zero value means that the service answers.
 type Outage struct {
 	Since time.Time
 	Err   error
@@ -58,19 +58,19 @@ func (o *Outage) End() bool {
 	return was
 }
 
-// Run is a run with its observed state outside the graph. The follower of the
-// run writes its exported fields.
+// Run is a run with the observed state that the graph does not hold. The coordinator's term writes its
+// exported fields.
 type Run struct {
 	*graph.Run
 	Name string // of its experiment
-	// Stored is its phase by the record in storage, and Pending reports unwritten entries.
+	// Stored is its phase by the record in storage. Pending reports whether entries are yet to be written.
 	Stored  runs.Phase
 	Pending bool
 	// PlanTries counts the failed attempts to make its plan.
 	PlanTries int
-	// Tidying is the time since which its end waits for deletions.
+	// Tidying is the time since when its end has waited for deletions, zero if it does not wait.
 	Tidying time.Time
-	// Tokens is the rate at which its attempts compute.
+	// Tokens is the rate at which its attempts process tokens.
 	Tokens Meter
 
 	ended []status.Cell         // its cells, saved by SaveCells
@@ -170,7 +170,7 @@ func (s *Spans) Prune() {
 	maps.DeleteFunc(s.nodes, func(x *graph.Task, _ tracing.Span) bool { return !x.Node.Held() })
 }
 
-// errGivenUp is the error of a round's span that is not finished.
+// errGivenUp is the error of the span of an unfinished round.
 var errGivenUp = errors.New("dropped: no run wants the step any more, or another term has committed it")
 
 // EndRound ends the span of a step that was joined or dropped.

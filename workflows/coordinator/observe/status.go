@@ -64,8 +64,8 @@ func (v *View) wantedKinds(r *graph.Run) []*graph.Task {
 	})
 }
 
-// cannotHelp explains why a worker's build cannot run tasks of a run. It ignores whether the worker
-// allows commands of experiments.
+// cannotHelp explains why a worker's build cannot run tasks of a run, "" if it can. It ignores whether the
+// worker allows commands of experiments.
 func (v *View) cannotHelp(w *queue.Worker, wanted []*graph.Task) string {
 	fleet := &v.Dispatcher.Fleet
 	if why := fleet.Useless[w.ID]; why != "" {
@@ -103,8 +103,8 @@ func (v *View) SaveCells(r *Run) {
 // SeenLive reports whether the run's cells were saved by SaveCells.
 func (r *Run) SeenLive() bool { return r.ended != nil }
 
-// endedCells returns the cells of a run that is not live: as saved by SaveCells in
-// this term, if they were, with their results.
+// endedCells returns the cells of a run that is not live, with their results. It uses the cells saved by
+// SaveCells in this term, if any.
 func (r *Run) endedCells() []status.Cell {
 	cells := slices.Clone(r.ended)
 	if len(cells) == 0 {
@@ -144,7 +144,7 @@ func (v *View) running(r *graph.Run) []status.Attempt {
 	return running
 }
 
-// trainings returns the first cells that each chain trains.
+// trainings returns, for each chain, the names of the first cells that it trains.
 func trainings(g *graph.Graph, r *graph.Run) map[*graph.Chain][]string {
 	cells := make(map[*graph.Chain][]string)
 	for _, c := range r.Cells {
@@ -257,8 +257,8 @@ func (v *View) roundsDone(c *graph.Cell) int {
 	return c.Plan.RoundsDone(ch.At, trained)
 }
 
-// reported returns the progress of the program that trains the model of a cell, which reports its rounds as it works; zero
-// if no program trains it.
+// reported returns the progress reported by the program that trains the model of a cell; zero if no program
+// trains it.
 func (v *View) reported(c *graph.Cell) (p queue.Progress) {
 	model := v.Graph.Node(c.Plan.Model.Key)
 	if model == nil || c.Plan.Chain != nil {
@@ -272,9 +272,9 @@ func (v *View) reported(c *graph.Cell) (p queue.Progress) {
 	return p
 }
 
-// secondsLeft estimates the remaining time of a run: its remaining work shared by all
-// slots, or the longest sequential part if that takes longer. It is nil if some
-// training or audit, or everything, cannot be estimated.
+// secondsLeft estimates the remaining time of a run: the remaining work divided by the slots, or the
+// longest sequential part if that takes longer. It is nil if some training or audit, or everything, cannot
+// be estimated.
 func (v *View) secondsLeft(r *graph.Run) *float64 {
 	trainings, ok := v.trainingsLeft(r)
 	if !ok {
@@ -291,7 +291,7 @@ func (v *View) secondsLeft(r *graph.Run) *float64 {
 	return &left
 }
 
-// remainder is remaining work in seconds of one slot, and its longest sequential part.
+// remainder is an amount of remaining work in seconds of one slot, and its longest sequential part.
 type remainder struct{ work, longest float64 }
 
 func (l *remainder) add(work, longest float64) {
@@ -299,8 +299,8 @@ func (l *remainder) add(work, longest float64) {
 	l.longest = max(l.longest, longest)
 }
 
-// trainingsLeft estimates the remaining time of the trainings from their steps so
-// far; false if a training has no finished step.
+// trainingsLeft estimates the remaining time of the trainings from their steps so far. It returns false if
+// a training has no finished step.
 func (v *View) trainingsLeft(r *graph.Run) (left remainder, ok bool) {
 	for recipe, p := range r.Plan.Chains {
 		ch := v.Graph.Chain(recipe)
@@ -327,7 +327,7 @@ func median(ch *graph.Chain, kind string) (seconds float64, n int) {
 }
 
 // auditsOf returns a function that reports whether a node is an audit: it reads a model of a cell. Sums of
-// audits read none. The tail of a training reads one and is no audit.
+// audits read no model. The tail of a training reads one but is not an audit.
 func auditsOf(r *graph.Run) func(*graph.Node) bool {
 	models, tails := map[storage.Key]bool{}, map[storage.Key]bool{}
 	for _, c := range r.Cells {
@@ -343,9 +343,10 @@ func auditsOf(r *graph.Run) func(*graph.Node) bool {
 	}
 }
 
-// nodesLeft estimates the remaining time of the run's unfinished standing nodes, from others of their
-// kind or their reported progress; false if no unfinished node can be estimated, or if no audit like
-// one of them has ended: it may take longer than all the rest. Other nodes take little time.
+// nodesLeft estimates the remaining time of the run's unfinished standing nodes, from others of their kind
+// or their reported progress. It returns false if it can estimate no unfinished node, or if no audit like
+// one of them has ended, because that audit may take longer than all other nodes. Other nodes without an
+// estimate take little time.
 func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	open, known := 0, 0
 	audits := auditsOf(r)
@@ -365,8 +366,9 @@ func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	return left, known > 0 || open == 0
 }
 
-// taskLeft estimates the remaining time of a task from its progress, else from the mean duration of its siblings; it is unknown for a
-// task that takes longer. The durations of audits differ widely, so the median would not predict their sum.
+// taskLeft estimates the remaining time of a task from its progress, or from the mean duration of its
+// siblings unless the task already took longer. The mean, unlike the median, predicts the sum of the widely
+// differing durations of audits.
 func (v *View) taskLeft(x *graph.Task) (seconds float64, ok bool) {
 	mean, ok := v.Graph.Durations(x).Mean()
 	seconds = mean

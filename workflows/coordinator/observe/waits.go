@@ -21,20 +21,20 @@ import (
 // waitFor identifies one reason for waiting.
 type waitFor struct {
 	reason  status.WaitReason
-	subject string // the kind, the class, the task
+	subject string // the kind, class or task
 }
 
 // waits collects the reasons why a run waits.
 type waits struct {
 	*View
 	run    *Run
-	atWork bool // a worker runs an attempt of the run
+	atWork bool // whether a worker runs an attempt that the run wants
 	list   []status.Wait
-	at     map[waitFor]int // in the list, -1 if it is not shown yet
+	at     map[waitFor]int // index in list, -1 while it is not shown
 	since  map[waitFor]time.Time
 }
 
-// add adds a wait, or one more task to an existing wait. It is shown once it has lasted for patience.
+// add adds a wait, or one more task to an existing wait. The wait is shown once it has lasted for patience.
 func (w *waits) add(key waitFor, patience time.Duration, wait status.Wait) {
 	if i, known := w.at[key]; known {
 		if i >= 0 {
@@ -164,7 +164,7 @@ func (w *waits) addTask(x *graph.Task) {
 	switch {
 	case x.State() == graph.Parked:
 		w.addParked(x)
-	case x.Trouble().Store == graph.StoreFull: // also while it is tried again, or the wait would come and go
+	case x.Trouble().Store == graph.StoreFull: // even between tries, or the wait would come and go
 		w.add(waitFor{reason: status.WaitSpace}, 0, status.Wait{Tasks: 1, Detail: storeFull})
 	case x.State() == graph.Pausing:
 		w.addPausing(x)
@@ -177,7 +177,7 @@ func (w *waits) addTask(x *graph.Task) {
 	}
 }
 
-// addParked adds a task that no live worker can run, once the live workers are known.
+// addParked adds a task that no live worker can run, once the workers had time to send heartbeats.
 func (w *waits) addParked(x *graph.Task) {
 	if w.Now.Sub(w.Began) <= policy.HeartbeatPatience {
 		return
@@ -214,7 +214,7 @@ func (w *waits) addPausing(x *graph.Task) {
 		wait.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s",
 			x.Label(), x.Trouble().Tries+1, w.MaxTries, x.Trouble().Until.Format(time.TimeOnly), x.Trouble().Error)
 	case x.Trouble().HandedBack == "":
-		return // workers have died with it
+		return // addDeaths reports it
 	default:
 		wait.Error = x.Trouble().HandedBack
 		wait.Detail = fmt.Sprintf("%s: handed back by its worker: %s", x.Label(), wait.Error)
@@ -224,7 +224,7 @@ func (w *waits) addPausing(x *graph.Task) {
 	w.add(waitFor{status.WaitRetry, x.Key.String()}, 0, wait)
 }
 
-// addStraggler adds a task whose attempt takes far longer than its siblings did.
+// addStraggler adds a task if its attempt takes far longer than its siblings did.
 func (w *waits) addStraggler(x *graph.Task) {
 	attempts := w.Graph.AttemptsAt(x)
 	a := attempts[0]
