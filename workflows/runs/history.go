@@ -18,16 +18,16 @@ import (
 
 // Bounds of the history of a folded log.
 const (
-	// MaxEvents is the maximum number of events, the newest ones.
+	// MaxEvents is the maximum number of events. The newest are kept.
 	MaxEvents = 200
 	// MaxEventNames is the maximum number of keys and of cells of an event.
 	MaxEventNames = 20
-	// maxEventError bounds the text of an event's error, in bytes, without the note on the cut.
+	// maxEventError bounds the text of an event's error, in bytes, without the note about the cut.
 	maxEventError = 300
 )
 
-// History is the events of a run, in order: the entries of its log that changed
-// something. The log itself keeps few of them.
+// History is the events of a run, in order: the entries of its log that changed the state. The log itself
+// keeps few of them.
 type History struct {
 	Events []Entry `json:"events"`
 	// Dropped is the number of forgotten earlier events.
@@ -43,10 +43,10 @@ func (h History) clone() History {
 	return h
 }
 
-// add adds an entry, shortened, and forgets the oldest if there are too many. The submission
-// comes first, although a coordinator that finds the record may log earlier.
+// add adds an entry, shortened, and forgets the oldest if there are too many. The submission comes first,
+// even if a coordinator that found the record has logged earlier.
 func (h *History) add(e Entry) {
-	e.Outcomes = nil // the cells have them
+	e.Outcomes = nil // State.Outcomes has them
 	e.Error = e.shortError()
 	e.Keys = slices.Clone(e.Keys[:min(len(e.Keys), MaxEventNames)])
 	e.Cells = slices.Clone(e.Cells[:min(len(e.Cells), MaxEventNames)])
@@ -60,8 +60,8 @@ func (h *History) add(e Entry) {
 	}
 }
 
-// shortError returns the error of an event, cut between two characters. A cut error names the command that prints the
-// whole.
+// shortError returns the error of an event, cut between two characters. A cut error names the command that
+// prints the whole text.
 func (e Entry) shortError() string {
 	if len(e.Error) <= maxEventError {
 		return e.Error
@@ -158,7 +158,7 @@ func (e Entry) summary() string {
 	return string(e.Kind)
 }
 
-// ofCells returns " cells c01, c02", and at " on w1"; both "" for empty arguments.
+// ofCells returns a text such as " cells c01, c02", or "" without cells.
 func ofCells(cells []string) string {
 	if len(cells) == 0 {
 		return ""
@@ -184,7 +184,7 @@ const (
 	MaxDocument = 64 << 20
 )
 
-// gzipMagic begins compressed data (RFC 1952, section 2.3.1), and no JSON.
+// gzipMagic begins compressed data (RFC 1952, section 2.3.1). No JSON begins with it.
 var gzipMagic = []byte{0x1f, 0x8b}
 
 // MarshalJSON writes the document in base64, compressed if it is long.
@@ -206,7 +206,7 @@ func (d Document) MarshalJSON() ([]byte, error) {
 	return json.Marshal(b.Bytes())
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads a document, compressed or not.
 func (d *Document) UnmarshalJSON(data []byte) error {
 	var stored []byte
 	if err := json.Unmarshal(data, &stored); err != nil {
@@ -225,7 +225,7 @@ func (d *Document) UnmarshalJSON(data []byte) error {
 // unpacking bounds the total size of documents that are unpacked concurrently.
 var unpacking = semaphore.NewWeighted(2 * MaxDocument)
 
-// expand unpacks a document. It reserves the stated size before it allocates memory.
+// expand unpacks a document. It reserves the size that the document states before it allocates memory.
 func expand(compressed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
@@ -251,9 +251,9 @@ func expand(compressed []byte) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// UnpackedSize bounds the memory of a decoded run record, in bytes. record is its JSON.
+// UnpackedSize returns an upper bound for the memory of a decoded run record, in bytes. record is its JSON.
 func UnpackedSize(record []byte) int64 {
-	if bytes.Contains(record, packedText) || bytes.Contains(record, []byte(`\u`)) { // an escape may hide it
+	if bytes.Contains(record, packedText) || bytes.Contains(record, []byte(`\u`)) { // an escape may hide packedText
 		return int64(len(record)) + MaxDocument
 	}
 	return 2 * int64(len(record))

@@ -13,20 +13,20 @@ type Phase string
 
 // The phases of a run.
 const (
-	Queued    Phase = "queued"    // submitted; no coordinator has started it
+	Queued    Phase = "queued"    // submitted or continued; no coordinator has started it
 	Running   Phase = "running"   // being worked on
-	Paused    Phase = "paused"    // wants nothing until it is resumed
+	Paused    Phase = "paused"    // wants nothing, until it is resumed
 	Done      Phase = "done"      // every cell is done
-	Failed    Phase = "failed"    // every cell has ended, some failed
+	Failed    Phase = "failed"    // every cell has ended, and some failed; or the run could not be planned
 	Cancelled Phase = "cancelled" // wants nothing, until it is resumed
 )
 
-// Finished reports whether the run has ended, unless a command continues it.
+// Finished reports whether the run has ended. A command may still continue it.
 func (p Phase) Finished() bool { return p == Done || p == Failed || p == Cancelled }
 
-// move is a line of the drawing in the package comment: in the phases from, an entry
-// of a kind leads to the phase to. An entry with several target phases names one; an
-// entry without a target leaves the phase unchanged.
+// move is a line of the drawing in the package comment: an entry of a kind leads from the phases from to
+// the phase to. An entry with several target phases names one of them; an entry without a target leaves the
+// phase unchanged.
 type move struct {
 	kind Kind
 	from []Phase
@@ -51,7 +51,7 @@ var moves = []move{
 	{RemoveEntry, finished, nil},
 }
 
-// findMove returns the move of an entry in a phase, false if there is none.
+// findMove returns the move of an entry in a phase, or false if there is none.
 func findMove(kind Kind, phase Phase) (move, bool) {
 	for _, m := range moves {
 		if m.kind == kind && slices.Contains(m.from, phase) {
@@ -82,8 +82,8 @@ func (s *State) restores(kind Kind) bool {
 	return s.Phase == Done && (kind == RetryEntry || kind == ResumeEntry)
 }
 
-// blocked reports whether an entry of a kind is ignored in every phase: all except
-// a removal while the run is being removed, and the removal of a run with pins.
+// blocked reports whether an entry of a kind is ignored in every phase: a removal if the run or a cell is
+// pinned, and any other entry while the run is being removed.
 func (s *State) blocked(kind Kind) bool {
 	if kind == RemoveEntry {
 		return s.IsPinned()
@@ -111,8 +111,8 @@ func (s *State) move(e Entry) {
 		s.Restoring = s.Restoring || s.Phase == Done
 	case RemoveEntry:
 		s.Removed = true
-	case PauseEntry, CancelEntry: // they only change the phase
-	case Submitted, PinEntry, Prioritized, NoteEntry, TagEntry, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // no move has them
+	case PauseEntry, CancelEntry: // only change the phase
+	case Submitted, PinEntry, Prioritized, NoteEntry, TagEntry, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // have no move
 	}
 	if len(m.to) > 0 {
 		s.enter(m.to[0], e.Time)
@@ -124,14 +124,14 @@ func (s *State) enter(phase Phase, at time.Time) {
 	switch {
 	case phase.Finished():
 		s.Finished = at
-		s.Restoring = s.Restoring && phase == Cancelled // which may be resumed
+		s.Restoring = s.Restoring && phase == Cancelled // a cancelled run may be resumed
 	case phase == Queued:
 		s.Error, s.Outcomes, s.Finished = "", nil, time.Time{}
 	}
 }
 
-// outcome returns the phase in which the run ends. It is unknown if a cell failed because of nodes that
-// are being retried: the coordinator had not read the retry when it wrote the entry.
+// outcome returns the phase in which the run ends. The phase is unknown if a cell failed because of nodes
+// that are being retried: the coordinator had not read the retry when it wrote the entry.
 func (s *State) outcome(e Entry) (phase Phase, known bool) {
 	phase, failed := Done, s.FailedCells()
 	for cell, outcome := range e.Outcomes {

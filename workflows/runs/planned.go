@@ -15,17 +15,17 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// Planned is a run with its plan: the recorded one or, for a run from before plans were recorded, the
-// one that this build compiles from its experiment. Code that shows the outputs of a run uses it, so
-// that it finds them even if this build would plan the experiment differently, or cannot read it.
+// Planned is a run with its plan: the recorded plan or, for a run from before plans were recorded, the plan
+// that this build compiles from the experiment. Code that shows the outputs of a run uses Planned, so that
+// it finds them even if this build would plan the experiment differently or cannot read it.
 type Planned struct {
 	*Run
 	Plan *plan.Plan
 	// Spec is the experiment, with the cells of the plan in the same order.
 	Spec *experiment.Spec
-	// Recorded reports that the plan is recorded.
+	// Recorded reports whether the plan is recorded.
 	Recorded bool
-	// Unreadable is the reason if this build cannot read the experiment, else nil. Then Spec has
+	// Unreadable is the reason why this build cannot read the experiment, or nil. If it is set, Spec has
 	// only the fields in the record of the plan: names, labels, axes and rows.
 	Unreadable error
 }
@@ -76,7 +76,7 @@ func fits(spec *experiment.Spec, p *plan.Plan) error {
 	return nil
 }
 
-// Outline returns the part of an experiment that a recorded plan has.
+// Outline returns the experiment with the fields that a recorded plan has.
 func Outline(run *Run, p *plan.Plan) *experiment.Spec {
 	spec := &experiment.Spec{Name: run.Spec.Name, Cells: make([]experiment.Cell, len(p.Cells))}
 	for i := range p.Cells {
@@ -93,7 +93,7 @@ func Outline(run *Run, p *plan.Plan) *experiment.Spec {
 	return spec
 }
 
-// LossReason returns the reason why the report of a done cell may be missing from the store.
+// LossReason explains why the report of a done cell may be missing from the store.
 func (r *Planned) LossReason() string {
 	if r.Recorded {
 		return "it is done, but its report is gone from the store: coalmine retry " + r.ID + " recomputes it"
@@ -101,9 +101,9 @@ func (r *Planned) LossReason() string {
 	return plan.LostReport
 }
 
-// CheckReports returns an error that wraps storage.ErrNotFound if a cell is done and the store has its
-// report only under another key, or not at all: outputs under the keys of this build belong to a
-// later run of the experiment.
+// CheckReports returns an error that wraps storage.ErrNotFound if a cell is done and the store lacks its
+// report under the key of this build. Outputs under the keys of this build then belong to a later run of
+// the experiment.
 func (r *Planned) CheckReports(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
 	if r.Recorded || r.State.Outcomes[cell.Name] != Done {
 		return nil
@@ -139,8 +139,8 @@ func CellUnderOtherKey(ctx context.Context, archive *storage.Archive, run *Run, 
 	return spec.Cells[i].Name, nil
 }
 
-// Readable returns an error if the experiment cannot be read. The error has the reason and the
-// name of the result that needs the experiment.
+// Readable returns an error if the experiment cannot be read. It has the reason and the name of the result
+// that needs the experiment.
 func (r *Planned) Readable(result string) error {
 	if r.Unreadable == nil {
 		return nil
@@ -167,8 +167,8 @@ func experimentAndPlan(run *Run) (*experiment.Spec, *plan.Plan, error) {
 	return spec, p, err
 }
 
-// Compile makes the plan of a recorded run. The error of a record that does not
-// compile is marked tasks.Permanent.
+// Compile makes the plan of a recorded run. If the record does not compile, the error is marked
+// tasks.Permanent.
 func Compile(_ context.Context, run *Run) (*plan.Plan, error) {
 	_, p, err := experimentAndPlan(run)
 	return p, tasks.Permanent(err)

@@ -17,24 +17,24 @@ import (
 	"coalmine/storage"
 )
 
-// SpecFormat is the format of run records. Its number also counts the forms of the resolved
-// experiment: it rises when the experiment file gets a new field, because an older build
-// without the field must not work on the run.
+// SpecFormat is the format of run records. Its number also counts the forms of the resolved experiment: it
+// rises when the experiment file gets a new field, because an older build that does not know the field must
+// not work on the run.
 var SpecFormat = storage.Format{Name: "record of a run", Number: 2}
 
 // Spec is the submission of a run.
 type Spec struct {
-	// Stamp is the stamp of the record; in a submission it is ignored.
+	// Stamp is the stamp of the record. Submit ignores it.
 	storage.Stamp
 	// Name is the name of the experiment.
 	Name string `json:"name"`
 	// Digest is the digest of Experiment. Files with the same meaning have the same digest.
 	Digest storage.Digest `json:"digest"`
-	// Priority is the priority of a new run, 0 if nil; runs of higher priority go first. A
-	// continued run takes it too, unless it is nil.
+	// Priority is the priority of a new run, 0 if nil; runs of higher priority go first. If it is not nil,
+	// it also becomes the priority of a run that the submission continues.
 	Priority *int `json:"priority,omitempty"`
-	// Nonce distinguishes the records of otherwise equal fresh submissions. Submit sets it; it
-	// is empty in other submissions.
+	// Nonce distinguishes the records of otherwise equal fresh submissions. Submit sets it; other
+	// submissions have none.
 	Nonce string `json:"nonce,omitempty"`
 	// Experiment is the resolved experiment with its defaults, in its owner's format.
 	Experiment Document `json:"experiment"`
@@ -79,11 +79,11 @@ func NewService(archive *storage.Archive, now func() time.Time) *Service {
 	return &Service{archive, now}
 }
 
-// Submit records a run, or finds the unfinished run of the same resolved experiment unless fresh is set.
-// continued reports that it found one. The id is <name>-<8 hex digits of the digest>, and ".2", ".3",
-// ... for later runs of the same experiment, so that one file has one id in every fresh store.
+// Submit records a run. Unless fresh is set, it returns the unfinished run of the same resolved experiment,
+// if there is one, and continued is true. The id is <name>-<8 hex digits of the digest>, followed by ".2",
+// ".3", ... for later runs of the same experiment, so that one file has the same id in every fresh store.
 //
-// Equal submissions at the same time make one run; fresh submissions make a run each.
+// Equal submissions at the same time make one run; each fresh submission makes its own.
 func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) (run *Run, continued bool, err error) {
 	if err := spec.check(); err != nil {
 		return nil, false, fmt.Errorf("submitting %q: %w", spec.Name, err)
@@ -112,8 +112,8 @@ func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) 
 	}
 }
 
-// resume returns a run, with the priority of the submission, if an equal submission continues it;
-// otherwise nil.
+// resume returns the run that a submission continues, with the priority of the submission, or nil if the
+// run has finished or is another experiment's.
 func (s *Service) resume(ctx context.Context, id string, spec Spec, by string) (*Run, error) {
 	run, err := s.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
@@ -138,7 +138,7 @@ func (s *Service) resume(ctx context.Context, id string, spec Spec, by string) (
 	return run, err
 }
 
-// last returns the highest number of a run with this base, 0 if there is no such run.
+// last returns the highest number of a run with this base, or 0.
 func (s *Service) last(ctx context.Context, base string) (int, error) {
 	ids, err := s.archive.UsedRunIDs(ctx)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *Service) create(ctx context.Context, id string, spec Spec, by string) (
 	return run, s.complete(ctx, run, by)
 }
 
-// complete writes the first entry of a log, if an interrupted submission has not.
+// complete writes the first entry of a log if an interrupted submission has not written it.
 func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 	if !run.State.Submitted.IsZero() {
 		return nil
@@ -220,9 +220,9 @@ func (s *Service) AddSpec(ctx context.Context, run *Run) (err error) {
 	return err
 }
 
-// absent distinguishes a run that does not exist or is being removed from a run that has lost
-// its record: a submission writes the record before the log, and a removal is logged before it
-// deletes the record.
+// absent distinguishes a run that does not exist or is being removed from a run that has lost its record: a
+// submission writes the record before the log, and a removal writes to the log before the record is
+// deleted.
 func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 	run, err := s.WithoutSpec(ctx, id)
 	switch {
@@ -237,16 +237,16 @@ func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 		id, s.archive, storage.ErrCorrupt, id, id)
 }
 
-// WithoutSpec returns a run without its submission. A run without a record is in the
-// state queued, without a time of submission.
+// WithoutSpec returns a run without its submission. A run without a log is in the state queued, without a
+// time of submission.
 func (s *Service) WithoutSpec(ctx context.Context, id string) (*Run, error) {
 	run := &Run{ID: id, State: State{Phase: Queued}}
 	_, err := s.Refresh(ctx, run)
 	return run, err
 }
 
-// specTries is the number of times that an invalid spec is read: bytes can be
-// damaged in transit, and a run of a wrong experiment would go unnoticed.
+// specTries is the number of times that an invalid spec is read. Bytes can be damaged in transit, and a run
+// of a wrong experiment would go unnoticed.
 const specTries = 4
 
 func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
@@ -297,12 +297,12 @@ func (s *Service) Readable(ctx context.Context) (all []*Run, unreadable []Unread
 	return s.ReadableBy(ctx, s.Get)
 }
 
-// ReadAtOnce is the number of runs to read at the same time. A run takes about five requests: one after
-// the other, 600 runs in a store that answers within 20 ms would take a minute.
+// ReadAtOnce is the number of runs to read at the same time. A run takes about five requests: read one
+// after the other, 600 runs in a store that answers within 20 ms would take a minute.
 const ReadAtOnce = 16
 
-// ReadableBy is Readable with another function to read a run, which is called from several goroutines.
-// Its errors are as those of Get.
+// ReadableBy is Readable with another function to read a run. It calls get from several goroutines; get
+// must return the errors of Get.
 func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, id string) (*Run, error)) (all []*Run, unreadable []Unreadable, err error) {
 	ids, err := s.archive.Runs(ctx)
 	if err != nil {
@@ -376,7 +376,7 @@ func (s *Service) Refresh(ctx context.Context, run *Run) (changed bool, err erro
 	for _, e := range entries {
 		read, count = e.Number, count+1
 		switch {
-		case e.Torn: // a power cut took it before the write was confirmed
+		case e.Torn: // lost in a power cut before the write was confirmed
 		case e.Snapshot:
 			state, count = State{}, 0
 			err = json.Unmarshal(e.Data, &state)
@@ -410,9 +410,9 @@ func (s *Service) Append(ctx context.Context, id string, entries ...Entry) error
 	return nil
 }
 
-// Steer appends a user's command, after checking that the state allows it: the
-// error wraps ErrState if it does not, storage.ErrNotFound if there is no such
-// run. The coordinator follows when it is nudged, or within seconds.
+// Steer appends a user's command after checking that the run's state allows it. The error wraps ErrState if
+// the state does not allow it, or storage.ErrNotFound if there is no such run. The coordinator follows when
+// it is nudged, or within seconds.
 func (s *Service) Steer(ctx context.Context, id string, e Entry) error {
 	run, err := s.Get(ctx, id)
 	if err != nil {
@@ -456,7 +456,7 @@ func allowed(run *Run, e Entry) error {
 	return nil
 }
 
-// pinnable returns an error if a command unpins a cell that is pinned with its run.
+// pinnable returns an error if a command unpins a cell of a run that is pinned as a whole.
 func pinnable(run *Run, e Entry) error {
 	if !e.Pinned && run.State.Pinned && len(e.Cells) > 0 {
 		return fmt.Errorf("run %s is pinned as a whole: %w; unpin the run, and pin the cells to keep", run.ID, ErrState)
@@ -464,8 +464,8 @@ func pinnable(run *Run, e Entry) error {
 	return nil
 }
 
-// Delete removes the record of a run if its state is Removed; otherwise it does nothing, because a newer
-// run may have taken the id. Only the leader calls it; it may be called again.
+// Delete removes the record of a run if the run is marked as removed. Otherwise it does nothing, because a
+// newer run may have taken the id. Only the leader calls it; it may be called again.
 func (s *Service) Delete(ctx context.Context, id string) error {
 	run, err := s.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && run.State.Removed {
@@ -474,7 +474,7 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// DeleteUnreadable removes the record of a run only if it cannot be read. Only the leader calls it.
+// DeleteUnreadable removes the record of a run that cannot be read. Only the leader calls it.
 func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 	_, err := s.Get(ctx, id)
 	switch {
@@ -530,7 +530,7 @@ func numbered(base string, n int) string {
 // maxNameInID bounds the experiment's name within an id.
 const maxNameInID = 60
 
-// BelongsTo reports whether an id is the id of a run of the named experiment.
+// BelongsTo reports whether id has the form of an id of a run of the named experiment.
 func BelongsTo(id, experiment string) bool {
 	rest, ok := strings.CutPrefix(id, idName(experiment)+"-")
 	digest, number, several := strings.Cut(rest, ".")

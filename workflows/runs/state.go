@@ -42,8 +42,7 @@ import (
 // Kind is the kind of event that an entry of a run's log records.
 type Kind string
 
-// The kinds of entries. The first group is written by users' commands, the
-// second by the leading coordinator.
+// The kinds of entries: first those of users' commands, then those of the leading coordinator.
 const (
 	Submitted   Kind = "submitted"
 	PauseEntry  Kind = "paused"
@@ -89,13 +88,13 @@ type Entry struct {
 	Worker   string `json:"worker,omitempty"`
 	// Seconds is the duration of the attempt; for a worker that died, up to its last heartbeat.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Kept reports that a failed attempt came further than earlier ones, and does not count as a try.
+	// Kept reports whether a failed attempt made progress, and so does not count as a try.
 	Kept bool `json:"kept,omitempty"`
 	// MemoryBytes and MemoryLimitBytes are the memory and the limit of a worker that died.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
-	// Cells names the cells that are pinned, or that failed with a node or wait for it, at
-	// most MaxEventNames.
+	// Cells names the cells that are pinned, that failed with a node, or that wait for it; at most
+	// MaxEventNames in the history.
 	Cells []string `json:"cells,omitempty"`
 	// Outcomes are the phases of all cells at the end, Done or Failed, by name.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
@@ -115,10 +114,10 @@ type Failure struct {
 // Death is the death of a worker: it vanished while it ran a node.
 type Death struct {
 	Worker string `json:"worker"`
-	// Attempt is the number of its attempt at the node.
+	// Attempt is the number of the attempt at the node.
 	Attempt int `json:"attempt"`
-	// MemoryBytes is its process's memory by the last heartbeat, and
-	// MemoryLimitBytes its limit; 0 if unknown or not limited.
+	// MemoryBytes is the memory of the worker's process at its last heartbeat, MemoryLimitBytes its limit;
+	// 0 if unknown or not limited.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
 }
@@ -137,7 +136,7 @@ func (d Death) String() string {
 
 // Trouble counts the failures of a node that was not given up.
 type Trouble struct {
-	// Tries counts attempts that ended in retryable errors, since one came further than earlier ones.
+	// Tries counts attempts that ended in retryable errors, since the last one that made progress.
 	Tries int `json:"tries,omitempty"`
 	// Deaths lists the workers that vanished while they ran the node.
 	Deaths    []Death `json:"worker_deaths,omitempty"`
@@ -148,29 +147,29 @@ type Trouble struct {
 type State struct {
 	Phase    Phase `json:"phase"`
 	Priority int   `json:"priority,omitempty"`
-	// Pinned runs are not removed, and keep all checkpoints of their rolling
-	// retention; PinnedCells are the individually pinned cells, sorted.
+	// Pinned runs are not removed, and keep all checkpoints of their rolling retention. PinnedCells are the
+	// individually pinned cells, sorted.
 	Pinned      bool     `json:"pinned,omitempty"`
 	PinnedCells []string `json:"pinned_cells,omitempty"`
 	// Note is a remark on the run; Tags are its keywords.
 	Note string   `json:"note,omitempty"`
 	Tags []string `json:"tags,omitempty"`
-	// Restoring reports that a formerly done run recomputes all its missing outputs, not only the
-	// inputs of its results.
+	// Restoring reports whether a formerly done run recomputes all its missing outputs, not only the inputs
+	// of its results.
 	Restoring bool `json:"restoring,omitempty"`
 	// Removed runs are being removed: the leader deletes their record.
 	Removed   bool      `json:"removed,omitempty"`
 	Submitted time.Time `json:"submitted,omitzero"`
 	Started   time.Time `json:"started,omitzero"`
 	Finished  time.Time `json:"finished,omitzero"`
-	// Error is the reason why the run could not be planned and has failed as a whole.
+	// Error is the reason why the run could not be planned.
 	Error string `json:"error,omitempty"`
 	// Failures are the nodes given up for this run, by key.
 	Failures map[storage.Key]Failure `json:"failures,omitempty"`
-	// Troubles are the nodes that had failed attempts or killed workers.
+	// Troubles are the nodes with failed attempts or deaths of workers, by key.
 	Troubles map[storage.Key]Trouble `json:"troubles,omitempty"`
-	// Divergences are the nodes with attempts that gave different bytes, by
-	// key, with the difference: a bug in their kind.
+	// Divergences are the nodes with attempts that gave different bytes, by key, with the difference: a bug
+	// in their kind.
 	Divergences map[storage.Key]string `json:"divergences,omitempty"`
 	// Outcomes are the phases of all cells once the run has finished.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
@@ -189,8 +188,8 @@ func (s *State) FailedCells() map[string]bool {
 	return failed
 }
 
-// Apply applies one more entry. Entries that are invalid in the state, such as
-// a pause after the end, change nothing: two processes may steer at once.
+// Apply applies one more entry. Entries that are invalid in the state, such as a pause after the end,
+// change nothing, because two processes may write commands at once.
 func (s *State) Apply(e Entry) {
 	s.Phase = cmp.Or(s.Phase, Queued)
 	if !s.counts(e) {
@@ -277,7 +276,7 @@ func (s *State) retractDeaths(worker string) {
 	}
 }
 
-// CountsDead reports whether a worker counts as dead in the run's record.
+// CountsDead reports whether the run's record counts the death of a worker.
 func (s *State) CountsDead(worker string) bool {
 	for _, t := range s.Troubles {
 		if t.countsDead(worker) {

@@ -1,4 +1,5 @@
-// Package datadir keeps the data directory of embedded runs, which users name by --home and call a home.
+// Package datadir keeps the data directory of embedded runs. Users name it by --home, and messages call it
+// home.
 // It has one owner at a time; other processes use the owner's HTTP API:
 //
 //	d, err := datadir.Claim(".coalmine")
@@ -8,8 +9,8 @@
 //	defer d.Close()
 //	d.Announce("http://127.0.0.1:41234", token)
 //
-// Ownership is a lock on an open file. The system releases it when the process ends in any way: there is
-// nothing to clean up after a kill -9. The directory contains
+// Ownership is a lock on an open file. The system releases it however the process ends, so there is nothing
+// to clean up after a kill -9. The directory contains
 //
 //	lock         held by the owner as long as it lives
 //	gate         held for a moment by a process that checks the lock
@@ -42,10 +43,10 @@ type Dir struct {
 // OwnedError reports that another process owns the directory.
 type OwnedError struct {
 	Dir string
-	// Address is the address of the owner's HTTP API; empty if the owner has
-	// not announced it within a few seconds.
+	// Address is the address of the owner's HTTP API, or empty if the owner has not announced it within a
+	// few seconds.
 	Address string
-	// Token opens its API; it is never printed.
+	// Token gives access to the API. It is never printed.
 	Token string
 	// PID is the owner's process id; 0 if unknown.
 	PID int
@@ -62,17 +63,17 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("home %s is in use by %s, which answers at %s", e.Dir, holder, e.Address)
 }
 
-// Pauses of Claim while an owner has neither announced its address nor ended: the first,
-// the longest, and their sum.
+// Pauses of Claim while an owner neither announces its address nor ends: the first and the longest pause,
+// and the time after which Claim stops waiting.
 const (
 	firstPause = 5 * time.Millisecond
 	longest    = 200 * time.Millisecond
 	patience   = 5 * time.Second
 )
 
-// Claim makes this process the owner of a directory, which it creates if needed. The
-// error is an *OwnedError if the directory has an owner, even this process. Claim
-// waits some seconds for an owner to announce itself or to end.
+// Claim makes this process the owner of a directory, which it creates if needed. The error is an
+// *OwnedError if the directory has an owner, even if that is this process. Claim waits up to five seconds
+// for an owner to announce itself or to end.
 func Claim(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -92,7 +93,7 @@ func Claim(path string) (*Dir, error) {
 	}
 }
 
-// ownerOf returns the owner of a directory, nil if there is none.
+// ownerOf returns the owner of a directory, or nil.
 func ownerOf(path string) (*OwnedError, error) {
 	d, err := try(path)
 	if owned, taken := errors.AsType[*OwnedError](err); taken {
@@ -104,16 +105,15 @@ func ownerOf(path string) (*OwnedError, error) {
 	return nil, d.Close()
 }
 
-// OwnerAlive reports whether that process still owns the directory. It returns true if
-// this cannot be determined.
+// OwnerAlive reports whether the owner in e still owns the directory. It returns true if it cannot tell.
 func (e *OwnedError) OwnerAlive() bool {
 	now, err := ownerOf(e.Dir)
 	return err != nil || now != nil && now.PID == e.PID && now.Address == e.Address
 }
 
-// try claims the directory or returns its owner. It holds the gate meanwhile: a
-// new owner opens it only after it has replaced its predecessor's owner.json, so
-// that a process that finds the lock taken also finds the owner's name.
+// try claims the directory or returns its owner. It holds the gate meanwhile: a new owner releases the gate
+// only after it has replaced its predecessor's owner.json, so that a process that finds the lock taken also
+// finds the owner's name.
 func try(path string) (*Dir, error) {
 	gate, err := tryLock(filepath.Join(path, "gate"))
 	if errors.Is(err, errLocked) {
@@ -131,7 +131,7 @@ func try(path string) (*Dir, error) {
 		return nil, fmt.Errorf("home %s: %w", path, err)
 	}
 	d := &Dir{path: path, lock: lock}
-	if err := d.Announce("", ""); err != nil && forget(path) != nil { // a disk may be full
+	if err := d.Announce("", ""); err != nil && forget(path) != nil { // the disk may be full
 		return nil, errors.Join(err, lock.Close())
 	}
 	return d, nil
@@ -166,7 +166,8 @@ func StorePath(path string) string { return filepath.Join(path, "store") }
 // owner is the content of owner.json.
 type owner struct {
 	Address string `json:"address"` // empty until it is announced
-	// Token opens the API with all permissions. Only the user who owns the directory can read this file.
+	// Token gives access to the API with all permissions. Only the user who owns the directory can read
+	// this file.
 	Token string `json:"token,omitempty"`
 	PID   int    `json:"pid"`
 }
@@ -195,7 +196,7 @@ func writeOwner(dir string, o owner) error {
 	return nil
 }
 
-// forget removes owner.json: without it, the owner of a directory counts as not answering.
+// forget removes owner.json. Without the file, the owner of a directory counts as not answering.
 func forget(dir string) error {
 	err := os.Remove(ownerFile(dir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -204,8 +205,8 @@ func forget(dir string) error {
 	return err
 }
 
-// readOwner returns an *OwnedError with the known facts about the owner: the
-// file is missing for a moment while an owner ends.
+// readOwner returns an *OwnedError with the known facts about the owner. The file is missing for a moment
+// while an owner ends.
 func readOwner(dir string) error {
 	NoteSecrets(dir)
 	e := &OwnedError{Dir: dir}

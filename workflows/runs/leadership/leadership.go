@@ -3,20 +3,21 @@
 // # The lease
 //
 // Processes that share a queue contend for one lease in it. The holder leads; the other processes stand
-// by and ask as often as the leader renews, so that one leads soon after the leader is gone. A process
-// without a queue to share leads without a contest: it owns its store.
+// by and ask as often as the leader renews, so that another process leads soon after the leader is gone. A
+// process without a shared queue leads without a contest: it owns its store.
 //
 // # The epoch and the fencing token
 //
-// A lease does not keep a process that was suspended for a minute from continuing as if it led. Nearly
-// all actions of a leader are harmless if two take them, since a node commits once (invariant 4);
-// deletions are not. So each leader begins an epoch in storage, with a new number, and gets its [Token].
-// Every batch of deletions checks the token first: it is invalid as soon as a newer epoch has begun.
+// A lease does not stop a process that was suspended for a minute from continuing as if it led. Nearly all
+// actions of a leader are harmless if two processes take them, because a node commits once (invariant 4);
+// deletions are not. So each leader begins an epoch in storage, with a new number, and gets its [Token]. It
+// checks the token before every batch of deletions: the token is invalid as soon as a newer epoch has
+// begun.
 //
 // # One store
 //
 // Processes that meet in one queue must work on one store. The leader announces its store, each attempt
-// names it too ([attempts.Leader]), and a process with another store does not stand by for it.
+// names it too ([attempts.Leader]), and a process with another store does not stand by.
 package leadership
 
 import (
@@ -33,39 +34,39 @@ import (
 
 // The rules of leadership, with the reasons of their values.
 const (
-	// LeaseTTL is the lifetime of the lease unless it is renewed. Leader and
-	// stand-bys ask every LeaseRenew, so that another leads within four seconds of a
-	// leader's death, and two lost renewals cost a leader nothing.
+	// LeaseTTL is the lifetime of the lease unless it is renewed. The leader and the stand-bys ask every
+	// LeaseRenew, so that another process leads within four seconds of a leader's death, and two lost
+	// renewals do not cost the leader its lease.
 	LeaseTTL   = 3 * time.Second
 	LeaseRenew = time.Second
 	// AnnounceEvery is the time between two announcements of the leader and its store;
 	// each lasts for AnnouncedTTL.
 	AnnounceEvery = 2 * time.Second
 	AnnouncedTTL  = 5 * time.Second
-	// EpochEvery is the pause between checks in storage for a newer leader: one with another
-	// queue does not see the lease. Deletions check as well.
+	// EpochEvery is the pause between checks in storage for a newer leader: a leader with another queue
+	// does not see the lease. Deletions check as well.
 	EpochEvery = 30 * time.Second
-	// RivalRest is the time for which a coordinator yields to such a newer leader: each gets
-	// some work done, and reports the conflict once a minute.
+	// RivalRest is the time for which a coordinator yields to such a leader, so that each gets some work
+	// done, and reports the conflict once a minute.
 	RivalRest = time.Minute
 )
 
 // Errors of this package, to be tested with errors.Is.
 var (
-	// ErrDeposed: this process led, and another has begun to lead since.
+	// ErrDeposed means that this process led, and another has begun to lead since.
 	ErrDeposed = errors.New("another coordinator leads now")
-	// ErrRival, which accompanies ErrDeposed: the other coordinator has another queue, so that
-	// both hold a lease.
+	// ErrRival accompanies ErrDeposed if the other coordinator has another queue, so that both hold a
+	// lease.
 	ErrRival = errors.New("through another queue")
-	// ErrLed: another process leads, and must do the deletions.
+	// ErrLed means that another process leads, and must do the deletions.
 	ErrLed = errors.New("another process leads")
-	// ErrStandby: this process does not lead at the moment.
+	// ErrStandby means that this process does not lead at the moment.
 	ErrStandby = errors.New("this coordinator does not lead at the moment")
 )
 
 // Queue has the operations of a queue that the contest needs. A queue may lose all data at any time.
 type Queue interface {
-	// Lease takes or renews the named lease; it reports whether holder has it.
+	// Lease takes or renews the named lease. It reports whether holder has it.
 	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
 	// Release gives the lease up, if holder has it.
 	Release(ctx context.Context, name, holder string) error
@@ -81,13 +82,13 @@ const leaseName = "leader"
 // Contest is a process's participation in the contest for leadership.
 type Contest struct {
 	Archive *storage.Archive
-	// Queue holds the lease. It is not used if Holder is empty.
+	// Queue holds the lease. It is unused if Holder is empty.
 	Queue Queue
 	// Holder names this process. If it is empty there is no contest: the owner of
 	// an embedded store leads.
 	Holder string
-	// Place names the queue, in messages and for coordinators of the same store with
-	// another queue. Empty without a queue.
+	// Place names the queue in messages and to coordinators of the same store that use another queue. It is
+	// empty without a queue.
 	Place string
 	Log   *slog.Logger
 }
@@ -117,12 +118,13 @@ func (c *Contest) Await(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Pause waits for the interval at which a stand-by asks for the lease. The only error is that of ctx.
+// Pause waits for LeaseRenew, the interval at which a stand-by asks for the lease. The only error is that
+// of ctx.
 func Pause(ctx context.Context) error { return goroutines.Sleep(ctx, LeaseRenew) }
 
-// Keep renews the lease until ctx is done, when it returns nil, or until another
-// process holds it, when the error wraps ErrDeposed. During an outage of the queue
-// no process can take the lease, so the leader continues.
+// Keep renews the lease until ctx is done, and then returns nil. If another process holds the lease, Keep
+// returns an error that wraps ErrDeposed. During an outage of the queue no process can take the lease, so
+// the leader continues.
 func (c *Contest) Keep(ctx context.Context) error {
 	if c.Holder == "" {
 		<-ctx.Done()
@@ -137,15 +139,15 @@ func (c *Contest) Keep(ctx context.Context) error {
 	return nil
 }
 
-// HoldWithoutLeading keeps the lease for d without leading, so that it does not depose a rival again at once:
-// two coordinators that took turns every few seconds would get nothing done.
+// HoldWithoutLeading keeps the lease for d without leading, so that it does not depose a rival again at
+// once: two coordinators that took turns every few seconds would get nothing done.
 func (c *Contest) HoldWithoutLeading(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = c.Keep(ctx) // on error another process has the lease and leads
 }
 
-// Release gives the lease up, so that no process waits for it to expire.
+// Release gives the lease up, so that no process waits until it expires.
 func (c *Contest) Release() {
 	if c.Holder == "" {
 		return
@@ -157,7 +159,7 @@ func (c *Contest) Release() {
 	}
 }
 
-// Begin begins an epoch: from now on the tokens of all former leaders are invalid.
+// Begin begins an epoch. It invalidates the tokens of all former leaders.
 func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 	epoch, before, err := c.Archive.NextEpoch(ctx, storage.Epoch{Holder: c.Holder, Queue: c.Place})
 	if err != nil {
@@ -170,14 +172,13 @@ func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 	return &Token{archive: c.Archive, epoch: epoch, place: c.Place}, nil
 }
 
-// rivals reports whether two coordinators of one store have different queues, and so
-// do not see each other's lease.
+// rivals reports whether two coordinators of one store use different queues, and so do not see each other's
+// lease.
 func rivals(queue, other string) bool { return queue != "" && other != "" && queue != other }
 
-// Temporarily leads while do runs, without running anything else: for housekeeping without a
-// coordinator. With a queue, the error wraps ErrLed if another process holds the lease. Without a queue
-// (q is nil), a running leader is not detected; it notices the new epoch and leads again, which
-// invalidates do's token.
+// Temporarily leads while do runs, for housekeeping without a coordinator; it schedules no tasks. If q is
+// not nil, the error wraps ErrLed if another process holds the lease. If q is nil, a running leader is not
+// detected: it notices the new epoch and leads again, which invalidates the token of do.
 func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder string, do func(context.Context, *Token) error) error {
 	c := &Contest{Archive: archive, Queue: q, Holder: holder, Log: slog.Default()}
 	if q != nil {

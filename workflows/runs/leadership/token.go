@@ -24,11 +24,11 @@ type Token struct {
 	active, begun int // batches of collections
 }
 
-// Epoch is the number of the leader's epoch; the first is 1.
+// Epoch returns the number of the leader's epoch. The first is 1.
 func (t *Token) Epoch() int { return t.epoch }
 
-// Check MUST be called before every batch of deletions. The error wraps ErrDeposed
-// once another process leads, and names it.
+// Check returns an error if another process leads; it wraps ErrDeposed and names the process. It MUST be
+// called before every batch of deletions.
 func (t *Token) Check(ctx context.Context) error {
 	current, err := t.archive.CurrentEpoch(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func (t *Token) Check(ctx context.Context) error {
 	return nil
 }
 
-// deposed returns the error of a token outdated by a newer epoch. It names the new leader if
-// that can be read.
+// deposed returns the error of a token outdated by a newer epoch. It names the new leader if it can read
+// the name.
 func (t *Token) deposed(ctx context.Context, epoch int) error {
 	if epoch < t.epoch {
 		return &staleError{epoch, t.epoch}
@@ -58,8 +58,8 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 	return err
 }
 
-// staleError reports that the store no longer lists the record of our epoch. It counts as ErrDeposed, because nothing may
-// be deleted then.
+// staleError reports that the store no longer lists the record of our epoch. It counts as ErrDeposed,
+// because the leader must then delete nothing.
 type staleError struct{ listed, ours int }
 
 func (e *staleError) Error() string {
@@ -68,7 +68,8 @@ func (e *staleError) Error() string {
 
 func (e *staleError) Is(target error) bool { return target == ErrDeposed }
 
-// BeginBatch marks the begin of checking and deleting a batch of a collection, and end marks its end.
+// BeginBatch marks the beginning of checking and deleting a batch of a collection. The returned function
+// marks its end.
 func (t *Token) BeginBatch() (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,8 +82,8 @@ func (t *Token) BeginBatch() (end func()) {
 	}
 }
 
-// Quiet reports whether no batch of a collection is running, and the number of begun batches. If two
-// calls report quiet and the same number, no batch ran between them.
+// Quiet reports whether no batch of a collection is running, and returns the number of batches begun so
+// far. If two calls report quiet and the same number, no batch ran between them.
 func (t *Token) Quiet() (begun int, quiet bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +93,8 @@ func (t *Token) Quiet() (begun int, quiet bool) {
 // leaderName is the name under which the leader announces itself in the queue.
 const leaderName = "leader"
 
-// Identity returns the identity of this process as the leader. It is empty
-// without a contest: the worker is the same process.
+// Identity returns the identity of this process as the leader. It is empty without a contest, because the
+// worker is then the same process.
 func (c *Contest) Identity(ctx context.Context) (attempts.Leader, error) {
 	if c.Holder == "" {
 		return attempts.Leader{}, nil
@@ -105,13 +106,13 @@ func (c *Contest) Identity(ctx context.Context) (attempts.Leader, error) {
 // Announcement is the leader's description of itself in the queue.
 type Announcement struct {
 	attempts.Leader
-	// Since is the time when it began to lead.
+	// Since is the time when the leader began to lead.
 	Since time.Time `json:"since"`
-	// Build is its build; empty if the build does not announce it.
+	// Build is the leader's build, or empty if it does not announce one.
 	Build string `json:"build,omitempty"`
 }
 
-// Announce tells stand-bys the leader, the start of its term, and its store.
+// Announce publishes the leader, its store, and the start of its term, for stand-bys.
 func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.Time) error {
 	data, err := json.Marshal(Announcement{leader, since.UTC(), build.Read().String()})
 	if err != nil {
@@ -120,9 +121,9 @@ func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.T
 	return q.Publish(ctx, leaderName, data, AnnouncedTTL)
 }
 
-// meetLeader returns the announcement of the leader, nil if it is missing or cannot be read. The
-// error wraps attempts.ErrOtherStore if the leader has another store: a stand-by would wait in
-// vain or, as the leader, reject the workers. A store is compared once.
+// meetLeader returns the announcement of the leader, or nil if it is missing or cannot be read. The error
+// wraps attempts.ErrOtherStore if the leader has another store: a stand-by would wait in vain or, once it
+// led, reject the workers. Each leader's store is compared once.
 func (c *Contest) meetLeader(ctx context.Context, before *Announcement) (*Announcement, error) {
 	leader, found := Announced(ctx, c.Queue)
 	if !found {
@@ -140,14 +141,14 @@ func (c *Contest) meetLeader(ctx context.Context, before *Announcement) (*Announ
 	return &leader, nil
 }
 
-// Announced returns the announcement of the leader, if there is one and it can be read.
+// Announced returns the announcement of the leader, or false if it is missing or cannot be read.
 func Announced(ctx context.Context, q Queue) (leader Announcement, found bool) {
 	data, err := q.Published(ctx, leaderName)
 	return leader, err == nil && data != nil && json.Unmarshal(data, &leader) == nil
 }
 
-// CheckStore returns an error that wraps attempts.ErrOtherStore if the leader of a queue has announced another
-// store. It returns nil if the queue or the store does not answer, which proves nothing.
+// CheckStore returns an error that wraps attempts.ErrOtherStore if the leader of a queue has announced
+// another store. It returns nil if the queue or the store does not answer.
 func CheckStore(ctx context.Context, q Queue, archive *storage.Archive) error {
 	leader, found := Announced(ctx, q)
 	if !found {
@@ -163,7 +164,7 @@ func CheckStore(ctx context.Context, q Queue, archive *storage.Archive) error {
 type standby struct {
 	log   *slog.Logger
 	began time.Time
-	// logged is the leader in the last log line; asked is the time of the last line about the queue.
+	// logged is the leader in the last log line; asked is the time of the last log line about the queue.
 	logged string
 	asked  time.Time
 }

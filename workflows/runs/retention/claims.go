@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Claim holds the checkpoints of a chain that a run keeps while it exists, finished or not.
+// Claim describes the checkpoints of a chain that a run keeps while it exists, finished or not.
 type Claim struct {
 	keep            []int // ascending
 	every, keepLast int
@@ -23,7 +23,7 @@ func ClaimOf(p *plan.Chain) Claim {
 	return Claim{keep: p.Keep, every: p.Every, keepLast: p.KeepLast, steps: p.Steps}
 }
 
-// pinned returns the claim with every checkpoint of the rolling retention, of any age.
+// pinned returns the claim on all checkpoints of the rolling retention, of any age.
 func (c Claim) pinned() Claim {
 	if c.every > 0 {
 		c.keepLast = c.steps/c.every + 1
@@ -45,8 +45,8 @@ func ClaimsOf(state *runs.State, p *plan.Plan) map[storage.Key]Claim {
 	return claims
 }
 
-// window returns the oldest and the newest step of the rolling window at a
-// frontier, 1 and 0 if there is none.
+// window returns the oldest and the newest step of the rolling window at a frontier, or 1 and 0 if there is
+// none.
 func (c Claim) window(frontier int) (first, last int) {
 	if c.every <= 0 || c.keepLast <= 0 {
 		return 1, 0
@@ -94,7 +94,7 @@ func (cs Claims) StepsKept(frontier int) []int {
 	return kept
 }
 
-// Limit is the last step that some run wants, 0 if there are no claims.
+// Limit returns the last step of the runs' trainings, or 0 without claims.
 func (cs Claims) Limit() int {
 	limit := 0
 	for _, c := range cs {
@@ -160,13 +160,12 @@ func (l *Ledger) On(recipe storage.Key) Claims {
 // Chains returns the number of chains with claims.
 func (l *Ledger) Chains() int { return len(l.byChain) }
 
-// Residue finds the nodes of a chain that interrupted deletions have left. The
-// number of requests is bounded.
+// Residue finds the nodes of a chain that interrupted deletions have left, by a bounded number of requests.
 type Residue struct {
 	Archive *storage.Archive
 	Chain   *plan.Chain
 	Claims  Claims
-	// Needed lists the steps, ascending, that a node has yet to read, claimed or not.
+	// Needed lists, ascending, the steps that a node has yet to read, claimed or not.
 	Needed []int
 	// Found is the result of a survey of the chain: the highest committed step, and the steps with
 	// checkpoints, one of which may be the position of a replay.
@@ -209,8 +208,8 @@ func (x *residueSearch) keeps(step int) bool {
 	return needed || x.Claims.Keep(step, x.Found.Frontier)
 }
 
-// recordsBelow looks for records that should have been deleted when step top
-// was joined: those of its segment and of earlier ones.
+// recordsBelow looks for records that should have been deleted when step top was joined: those of its
+// segment, and of earlier segments.
 func (x *residueSearch) recordsBelow(top, closed int) []Retirement {
 	var left []Retirement
 	for top > 0 && top <= closed && x.hasRecordBelow(top) {
@@ -220,8 +219,8 @@ func (x *residueSearch) recordsBelow(top, closed int) []Retirement {
 	return left
 }
 
-// stepsBelow looks for parts and checkpoints from a step downwards. They are deleted in the order of
-// steps, so there are none below the first step without any.
+// stepsBelow looks for parts and checkpoints from a step downwards. They are deleted in the order of steps,
+// so the search ends at the first step without any.
 func (x *residueSearch) stepsBelow(step int) []Retirement {
 	var left []Retirement
 	for r := step; r > 0; r-- {
@@ -236,7 +235,7 @@ func (x *residueSearch) stepsBelow(step int) []Retirement {
 	return left
 }
 
-// rolledOut looks for checkpoints below a rolling window.
+// rolledOut looks for checkpoints below the rolling window of a claim.
 func (x *residueSearch) rolledOut(c Claim) []Retirement {
 	var left []Retirement
 	first, last := c.window(x.Found.Frontier)

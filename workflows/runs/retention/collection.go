@@ -1,21 +1,20 @@
-// These files collect garbage: they delete objects that no run needs. Retention
-// deletes behind each training while it runs; a collection deletes other
-// garbage, such as the objects of removed runs and of lost attempts.
+// These files collect garbage: they delete objects that no run needs. Retention deletes behind each
+// training while it runs; a collection deletes other garbage, such as the objects of removed runs and of
+// lost attempts.
 //
-// A collection marks the objects that existing runs need (mark.go), and sweeps the
-// unmarked objects of an inventory of the store (sweep.go); it keeps no state between
-// collections. Young objects stay in any case: an attempt stores its blobs some time
-// before its commit, and a submission its source before its run.
+// A collection marks the objects that existing runs need (mark.go), and sweeps the unmarked objects of an
+// inventory of the store (sweep.go). It keeps no state between collections. Young objects stay in any case:
+// an attempt stores its blobs some time before its commit, and a submission its source before its run.
 //
-// A collection may run during live runs. They may begin to use a node that is being
-// deleted. That costs only a replay, because a lost blob is work (invariant 6). For
-// other objects, changed runs are read again just before each batch:
+// A collection may run beside live runs. A run may begin to use a node that is being deleted; that costs
+// only a replay, because a lost blob is work (invariant 6). For two other objects, changed runs are read
+// again just before each batch:
 //
-//   - The outcome of a run that finds all of it cached. The leader looks at the
-//     outcome of every run before it declares its end, and looks again if a batch
-//     was running ([leadership.Token.Quiet]).
-//   - A source, which nothing makes again. A submission looks for its sources
-//     once more after its run is recorded.
+//  - The outcome of a run whose outputs were all cached. The leader looks at the
+//    outcome of every run before it declares the run's end, and looks again if a batch
+//    was running ([leadership.Token.Quiet]).
+//  - A source, which no task can make again. A submission looks for its sources
+//    once more after its run is recorded.
 
 package retention
 
@@ -37,26 +36,25 @@ import (
 // Collector deletes objects that no run needs.
 type Collector struct {
 	Archive *storage.Archive
-	// Compile makes the plan of a run without a recorded plan ([plan.Record]). It MUST give the
-	// same plan every time; an error marked tasks.Permanent means that the run has no plan.
+	// Compile makes the plan of a run without a recorded plan ([plan.Record]). It MUST return the same plan
+	// every time. An error marked tasks.Permanent means that the run has no plan.
 	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
-	// Sources returns the sources of such a run.
+	// Sources returns the sources of a run without a recorded plan.
 	Sources func(run *runs.Run) ([]storage.Digest, error)
-	// OlderThan is the minimum age of deleted objects; sources must also be at least MinSourceAge old.
-	// The timeout of tasks plus SafetyMargin is always safe.
+	// OlderThan is the minimum age of deleted objects; sources are also at least MinSourceAge old. The
+	// timeout of tasks plus SafetyMargin is always safe.
 	OlderThan time.Duration
-	// Now defaults to the clock of the store, which stamps the objects.
+	// Now returns the time. It defaults to the clock of the store, which stamps the objects.
 	Now func() time.Time
-	// Progress, if set, is called with the number of deleted objects and the total.
+	// Progress, if not nil, is called with the number of deleted objects and the total.
 	Progress func(deleted, of int)
 }
 
 // Ages of collected objects.
 const (
-	// SafetyMargin is added to the longest duration of an attempt to give the
-	// minimum age of collected objects.
+	// SafetyMargin plus the longest duration of an attempt is a safe minimum age of collected objects.
 	SafetyMargin = time.Hour
-	// MinSourceAge leaves a submission time between uploading and recording.
+	// MinSourceAge gives a submission time between uploading a source and recording its run.
 	MinSourceAge = time.Hour
 )
 
@@ -73,19 +71,19 @@ func (a *Amount) add(objects ...storage.Object) {
 	}
 }
 
-// Result counts the objects that a collector has deleted, or would delete.
+// Result counts the objects that a collection has deleted, or would delete.
 type Result struct {
 	DryRun bool `json:"dry_run"`
-	// OlderThan is the minimum age, in seconds.
+	// OlderThan is the minimum age of deleted objects, in seconds.
 	OlderThan float64 `json:"older_than_seconds"`
-	// Runs is the number of runs. Their needs stay.
+	// Runs is the number of runs.
 	Runs int `json:"runs"`
-	// Held lists the runs with unknown needs, with the reasons. Because of them every node and
-	// source stays.
+	// Held lists the runs with unknown needs, with the reasons. Because of them every node and source
+	// stays.
 	Held []Held `json:"held,omitempty"`
-	// Collected has the amounts by kind of object that were deleted, or would be without a dry run.
+	// Collected holds the amounts that were deleted, or would be without a dry run, by kind of object.
 	Collected map[storage.ObjectKind]*Amount `json:"collected"`
-	// Young counts unneeded objects that are not old enough.
+	// Young counts unneeded objects that are too young to delete.
 	Young Amount `json:"young"`
 	// Kept counts all other objects.
 	Kept Amount `json:"kept"`
@@ -101,7 +99,6 @@ func (c *Result) Total() Amount {
 	return sum
 }
 
-// setRuns sets Runs and Held.
 func (c *Result) setRuns(all *allRuns, x *marks) {
 	c.Runs, c.Held = len(all.runs)+len(all.unreadable), x.held
 }
@@ -112,9 +109,9 @@ func (c *Result) take(objects []storage.Object) {
 	}
 }
 
-// Preview counts the objects that Collect would delete now, if the runs named in
-// without were removed. It deletes nothing and needs no token. Ages are by the clock of the store, or of this
-// machine if the store permits no writing.
+// Preview counts the objects that Collect would delete now, if the runs named in without were removed. It
+// deletes nothing and needs no token. Ages are by the clock of the store, or of this machine if the store
+// cannot be written.
 func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, error) {
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
@@ -131,7 +128,7 @@ func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, er
 		return nil, err
 	}
 	now, err := c.now(ctx)
-	if err != nil { // asking for the time writes an object, which a reader may not
+	if err != nil { // asking the store writes an object, which a reader may not
 		now = time.Now()
 	}
 	batches, out, err := c.sweep(ctx, x, now)
@@ -242,16 +239,16 @@ func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, x *
 }
 
 const (
-	// checkLasts is the validity of the check before a batch: a process that was
-	// suspended in between checks again.
+	// checkLasts is the validity of the check before a batch. A process that was suspended in between
+	// checks again.
 	checkLasts = 10 * time.Second
-	// checks is the number of checks in a row that may take longer: a store that is
-	// busy for a moment passes, a slow one makes the collection fail.
+	// checks is the number of consecutive checks that may take longer. A store that is busy for a moment
+	// passes; a slow one makes the collection fail.
 	checks = 5
 )
 
-// check checks, just before a batch, that this process leads, and marks the needs of the runs that are
-// new or have changed.
+// check checks, just before a batch, that this process leads, and marks the needs of the runs that are new
+// or have changed.
 func (c *Collector) check(ctx context.Context, x *marks, all *allRuns, token *leadership.Token) error {
 	var took time.Duration
 	for range checks {
@@ -270,7 +267,8 @@ func (c *Collector) check(ctx context.Context, x *marks, all *allRuns, token *le
 		storage.ErrAway, took.Round(time.Second), checks, checkLasts)
 }
 
-// catchUp marks the needs of the runs that have come or changed since they were read. Earlier marks stay.
+// catchUp marks the needs of the runs that are new or have changed since they were read. Earlier marks
+// stay.
 func (c *Collector) catchUp(ctx context.Context, x *marks, all *allRuns) error {
 	ends, err := c.Archive.LogEnds(ctx)
 	if err != nil {
@@ -311,7 +309,7 @@ func (c *Collector) readAgain(ctx context.Context, x *marks, all *allRuns, id st
 type allRuns struct {
 	runs       []*runs.Run
 	unreadable []runs.Unreadable
-	// ends has the number of the newest log entry by run, as it was before the runs were read.
+	// ends holds the number of the newest log entry by run, as of before the runs were read.
 	ends map[string]int
 }
 
@@ -338,7 +336,7 @@ func (c *Collector) readRuns(ctx context.Context) (*allRuns, error) {
 	return &allRuns{all, unreadable, ends}, nil
 }
 
-// now returns the time with which ages are computed.
+// now returns the time by which ages are computed.
 func (c *Collector) now(ctx context.Context) (time.Time, error) {
 	if c.Now != nil {
 		return c.Now(), nil

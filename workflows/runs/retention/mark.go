@@ -12,18 +12,17 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// The needs of a run, for as long as it exists:
+// A run needs, for as long as it exists:
 //
-//   - all of the standing nodes of its plans and, while it is not finished, of its trainings:
-//     retention deletes behind those;
-//   - of a training that only finished runs want, or that an earlier plan has: the claimed
-//     checkpoints and the newest, from which a longer run continues, the metric rows of closed
-//     segments, and the records of the open one;
-//   - the logs of its attempts, and its sources.
+//  - all objects of the standing nodes of its plans and, while it is not finished, of its
+//    trainings: retention deletes behind those;
+//  - of a training that only finished runs want, or that only an earlier plan has: the claimed
+//    checkpoints and the newest, from which a longer run continues, the metric rows of closed
+//    segments, and the records of the open one;
+//  - the logs of its attempts, and its sources.
 //
-// Its plans are those recorded with the run, or else the plan that this build compiles from its
-// experiment. If neither is reliable ([Held]), the run may need any node and source: all nodes
-// and sources stay.
+// Its plans are those recorded with the run, or else the plan that this build compiles from its experiment.
+// If neither is reliable ([Held]), the run may need any node and source, so all of them stay.
 //
 // A name of the library needs its sources and the corpus that was imported from them.
 
@@ -41,17 +40,17 @@ const (
 type marks struct {
 	inv   *inventory
 	nodes map[storage.Key]need
-	// logs and sources that belong to a run.
+	// runs and sources are those with objects to keep.
 	runs    map[string]bool
 	sources map[storage.Digest]bool
 	chains  map[storage.Key]*wantedChain
 	// held lists the runs with unknown needs.
 	held []Held
-	// swept has the needs by which the batches were computed, of nodes with objects to delete.
+	// swept holds the needs by which the batches were computed, of nodes with objects to delete.
 	swept map[storage.Key]need
 }
 
-// Held is a run with unknown needs: every node and source stays.
+// Held is a run with unknown needs. Because of it every node and source stays.
 type Held struct {
 	Run    string `json:"run"`
 	Reason string `json:"reason"`
@@ -95,7 +94,7 @@ func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*ma
 	return x, x.markChains(ctx)
 }
 
-// needsOf adds the run to an error of marking its needs.
+// needsOf adds the run to an error about marking its needs.
 func needsOf(run string, err error) error {
 	if err == nil {
 		return nil
@@ -133,7 +132,7 @@ func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
 	return nil
 }
 
-// markRun marks the needs of a run. Errors come from the store or ctx.
+// markRun marks the needs of a run. Its errors come from the store or ctx.
 func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {
 	x.runs[r.ID] = true
 	known, err := c.markRecorded(ctx, x, r)
@@ -147,8 +146,8 @@ func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {
 	return c.markCompiled(ctx, x, r)
 }
 
-// markRecorded marks the needs of a run's recorded plans, and reports whether the newest plan
-// is among them. Earlier plans come from builds that gave the nodes other keys.
+// markRecorded marks the needs of a run's recorded plans, and reports whether the newest plan is among
+// them. Builds that gave the nodes other keys recorded the earlier plans.
 func (c *Collector) markRecorded(ctx context.Context, x *marks, r *runs.Run) (known bool, err error) {
 	var newest *plan.Plan
 	known, err = plan.ReadRecords(ctx, c.Archive, r.ID, func(p *plan.Plan) {
@@ -231,7 +230,7 @@ func (c *Collector) markUnreadable(ctx context.Context, x *marks, r runs.Unreada
 	return err
 }
 
-// markPlan marks the needs of a plan. live reports that its run is unfinished.
+// markPlan marks the needs of a plan. live reports whether its run is unfinished.
 func (x *marks) markPlan(state *runs.State, p *plan.Plan, live bool) {
 	for _, digest := range p.Sources {
 		x.sources[digest] = true
@@ -250,7 +249,7 @@ func (x *marks) markPlan(state *runs.State, p *plan.Plan, live bool) {
 	}
 }
 
-// markChain walks the keys of a training once, 150 ns a step.
+// markChain marks the nodes of a training. It walks the keys of its steps, at 150 ns a step.
 func (x *marks) markChain(ctx context.Context, w *wantedChain) error {
 	frontier, limit := 0, w.claims.Limit()
 	for r := 1; r <= limit; r++ {
@@ -273,7 +272,7 @@ func (x *marks) markChain(ctx context.Context, w *wantedChain) error {
 	return nil
 }
 
-// needs lists the nodes of a step that must stay.
+// needs returns the part of a step's node that must stay.
 func (w *wantedChain) needs(step, frontier int) need {
 	switch {
 	case w.live, step == frontier, w.claims.Keep(step, frontier):
@@ -299,10 +298,10 @@ func (x *marks) needsOther(o storage.Object) bool {
 	if o.Kind == storage.SourceObject {
 		return x.sources[o.Digest] || len(x.held) > 0
 	}
-	return x.runs[o.Run] || o.IsSpec() // a spec makes a run, even if it is new
+	return x.runs[o.Run] || o.IsSpec() // a spec makes a run, even a new one
 }
 
-// needsNow reports whether an object of a batch must stay after all, because a run has come or changed.
+// needsNow reports whether an object of a batch must stay after all, because a run is new or has changed.
 func (x *marks) needsNow(o storage.Object) bool {
 	if o.OfNode() {
 		return x.need(o.Key) > x.swept[o.Key]

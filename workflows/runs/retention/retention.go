@@ -1,6 +1,8 @@
-// Package retention decides which nodes of a chain stay, so that a training of any length
-// takes bounded work and a hundredth of an object a step (invariant 9), and collects
-// objects that no run needs ([Collector]):
+// Package retention decides which nodes of a chain stay, so that a training of any length takes bounded
+// work and stores a hundredth of an object a step (invariant 9). It also collects objects that no run needs
+// ([Collector]).
+//
+// A training's nodes are deleted by these rules:
 //
 //   - When a step is joined, its parts (commits and blobs) are deleted, and
 //     the checkpoint of the step before.
@@ -12,10 +14,10 @@
 //   - Claimed checkpoints stay whole ([Claim]), and so do the frontier and the step
 //     that the chain is at.
 //
-// Nodes to delete are first listed ([Retirement]). Just before the deletion it is decided whether a node
-// is kept after all ([Chain.Deletions]). Deletions run behind the training, in order, so a leader leaves
-// at most the newest few steps; its successor finds them ([Residue]). A deletion may be repeated, and an
-// unneeded one only costs a replay.
+// Nodes to delete are first listed as [Retirement]s; just before the deletion, [Chain.Deletions] drops
+// those that are kept after all. Deletions run behind the training, in order, so a leader leaves at most
+// the newest few steps; its successor finds them ([Residue]). A deletion may be repeated, and an unneeded
+// one only costs a replay.
 package retention
 
 import (
@@ -28,18 +30,18 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Retirement is a part of a chain to delete, unless it is kept after all.
+// Retirement is a part of a chain to delete unless Deletions finds that it is kept.
 type Retirement struct {
 	What Retired
 	Step int
-	// Objects has the known objects of the step's parts, which saves reading their records.
+	// Objects holds the known objects of the step's parts, which saves reading their records.
 	Objects map[storage.Key][]storage.Blob
 }
 
-// Retired lists the parts of a step to delete.
+// Retired is the part of a step to delete.
 type Retired int
 
-// Parts of a step that may be deleted.
+// The parts of a step that may be deleted.
 const (
 	Parts     Retired = iota // its parts, with their records
 	Blobs                    // its checkpoint; its record stays
@@ -61,8 +63,8 @@ type Chain struct {
 // Closed reports whether the boundary of the step's segment is committed.
 func (c *Chain) Closed(step int) bool { return plan.SegmentEnd(step) <= c.Frontier }
 
-// AfterStep returns the nodes that are superfluous once a step is joined. objects has the known objects
-// of its parts; ended reports that the pass has reached its last checkpoint.
+// AfterStep returns the nodes that are superfluous once a step is joined. objects holds the known objects
+// of its parts; ended reports whether the pass has reached its last checkpoint.
 func (c *Chain) AfterStep(step int, objects map[storage.Key][]storage.Blob, ended bool, claims Claims) []Retirement {
 	out := []Retirement{{What: Blobs, Step: step - 1}, {Parts, step, objects}}
 	if plan.Boundary(step) || ended && c.Closed(step) {
@@ -78,8 +80,8 @@ func (c *Chain) AfterStep(step int, objects map[storage.Key][]storage.Blob, ende
 	return possible(c.Shape, out)
 }
 
-// AfterPass returns the nodes to delete when a pass is given up at a step: the step,
-// unless it is the frontier, and the parts of the next step if its tasks existed.
+// AfterPass returns the nodes to delete when a pass is given up at a step: the step, unless it is the
+// frontier, and the parts of the next step if its tasks existed.
 func (c *Chain) AfterPass(step int, begun bool) []Retirement {
 	var out []Retirement
 	if begun {
@@ -94,20 +96,19 @@ func (c *Chain) AfterPass(step int, begun bool) []Retirement {
 	return possible(c.Shape, out)
 }
 
-// possible leaves out nodes that cannot exist: steps before the first, and parts
-// of a chain without parts.
+// possible drops nodes that cannot exist: steps before the first, and parts of a chain without parts.
 func possible(chain *plan.Chain, all []Retirement) []Retirement {
 	return slices.DeleteFunc(all, func(r Retirement) bool { return r.Step < 1 || r.What == Parts && chain.Width == 0 })
 }
 
-// Deletion is a node to be deleted, or its blobs.
+// Deletion is a node to delete, or its blobs.
 type Deletion struct {
 	Key storage.Key
 	// Step is the step of a checkpoint, 0 for a part.
 	Step int
-	// Whole reports that the record is deleted too.
+	// Whole reports whether the record is deleted too.
 	Whole bool
-	// Objects has the node's objects, nil if its record must be read for them.
+	// Objects holds the node's objects, or is nil if its record must be read for them.
 	Objects []storage.Blob
 }
 
@@ -154,9 +155,9 @@ func (c *Chain) deletions(r Retirement) []Deletion {
 	return out
 }
 
-// Recent remembers the nodes retired with the last two joined steps: an overtaken
-// attempt may commit one again.
-type Recent [2]map[storage.Key]Retirement // the newest first
+// Recent remembers the nodes retired with the last two joined steps, because an overtaken attempt may
+// commit one again.
+type Recent [2]map[storage.Key]Retirement // newest first
 
 // Remember records the nodes retired with a step.
 func (x *Recent) Remember(shape *plan.Chain, step int) {
@@ -181,20 +182,19 @@ func (x *Recent) Late(key storage.Key) []Retirement {
 	return again
 }
 
-// inventory lists the collectable objects of a store. It grows with the store:
-// about 200 bytes per object.
+// inventory lists the collectable objects of a store. It takes about 200 bytes per object.
 type inventory struct {
 	nodes map[storage.Key]*storedNode
 	// others are logs, records and sources.
 	others []storage.Object
 }
 
-// storedNode holds the objects of a node in the store. It has one age: the
-// youngest of its objects may belong to an attempt that is about to commit.
+// storedNode holds the objects of a node in the store. Its age is that of its youngest object, because that
+// may belong to an attempt that is about to commit.
 type storedNode struct {
 	commit *storage.Object
 	blobs  []storage.Object
-	// unfinished has the partial state of a running task.
+	// unfinished holds the partial state of a running task.
 	unfinished []storage.Object
 	newest     time.Time
 }
@@ -207,8 +207,8 @@ func (n *storedNode) objects() []storage.Object {
 	return slices.Concat(all, n.blobs, n.unfinished)
 }
 
-// collectedKinds are the kinds of objects in the order in which they are listed. Blobs come before
-// commits, so that a node committed in between looks younger than it is, not older.
+// collectedKinds are the kinds of objects in the order in which they are listed. Blobs come before commits,
+// so that a node committed in between looks younger than it is, not older.
 var collectedKinds = []storage.ObjectKind{
 	storage.BlobObject, storage.UnfinishedObject, storage.CommitObject, storage.LogObject, storage.RecordObject, storage.SourceObject,
 }

@@ -13,8 +13,8 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// sweep returns the objects to delete, in batches: nodes, then logs and
-// leftovers of records, then sources, each by itself.
+// sweep returns the objects to delete, in batches: nodes, then logs and leftovers of records, then each
+// source in its own batch.
 func (c *Collector) sweep(ctx context.Context, x *marks, now time.Time) ([][]storage.Object, *Result, error) {
 	s := sweeper{Result: c.newResult(), now: now, age: c.OlderThan}
 	for _, key := range plan.SortedKeys(x.inv.nodes) {
@@ -81,8 +81,8 @@ func (s *sweeper) cut() {
 	}
 }
 
-// split separates the objects of a node to delete from those that stay. A node with a readable commit
-// needs no partial state: an attempt that was killed has left it.
+// split separates the objects of a node to delete from those that stay. A node with a readable commit needs
+// no partial state: a killed attempt has left it.
 func (c *Collector) split(ctx context.Context, n *storedNode, key storage.Key, need need) (drop, keep []storage.Object, err error) {
 	switch {
 	case need == needNothing:
@@ -109,7 +109,7 @@ func (c *Collector) split(ctx context.Context, n *storedNode, key storage.Key, n
 	return drop, keep, nil
 }
 
-// deletionsAtOnce is the number of nodes of a batch deleted concurrently.
+// deletionsAtOnce is the number of nodes of a batch that Delete deletes concurrently.
 const deletionsAtOnce = 8
 
 // Delete carries out a batch of deletions, if the token is valid. It may be repeated after an error.
@@ -123,8 +123,8 @@ func Delete(ctx context.Context, archive *storage.Archive, token *leadership.Tok
 	return goroutines.Each(ctx, len(batch), deletionsAtOnce, func(ctx context.Context, i int) error { return batch[i].carryOut(ctx, archive) })
 }
 
-// carryOut removes blobs before the record that names them, so that an
-// interrupted deletion can be repeated from the record.
+// carryOut removes blobs before the record that names them, so that an interrupted deletion can be repeated
+// from the record.
 func (d *Deletion) carryOut(ctx context.Context, archive *storage.Archive) (err error) {
 	c := &storage.Commit{Key: d.Key, Blobs: d.Objects}
 	if d.Objects == nil {
@@ -145,7 +145,8 @@ func (d *Deletion) carryOut(ctx context.Context, archive *storage.Archive) (err 
 	return evict(ctx, archive, c)
 }
 
-// Purge deletes the evicted blobs of nodes, if the token is valid: those of damaged ones still exist.
+// Purge deletes the evicted blobs of nodes if the token is valid. Blobs evicted because of damage still
+// exist.
 func Purge(ctx context.Context, archive *storage.Archive, token *leadership.Token, nodes []*plan.Stored) error {
 	if err := token.Check(ctx); err != nil {
 		return err
@@ -176,21 +177,21 @@ func evict(ctx context.Context, archive *storage.Archive, c *storage.Commit) err
 // evictable reports whether a blob of a checkpoint is a separate object that may be deleted.
 func evictable(b storage.Blob) bool { return !b.IsInline() && b.Name != tasks.SegmentBlob }
 
-// Read finds checkpoints that were kept only for a standing node, which has read them.
+// Read finds checkpoints that were kept only for a standing node that has now read them.
 type Read struct {
 	// LookUp asks storage for a node.
 	LookUp func(context.Context, storage.Key) (plan.Stored, error)
 	Chain  *Chain
-	// Steps lists the steps of those checkpoints, ascending, unless something else keeps them.
+	// Steps lists the steps of those checkpoints, ascending.
 	Steps []int
 }
 
-// mayBeGone is the number of last steps that may be deleted before earlier ones: a
-// training that is at the last step when it is read deletes that step with the next.
+// mayBeGone is the number of last steps that may be deleted before earlier ones: a training that is at the
+// last step when it is read deletes that step with the next.
 const mayBeGone = 1
 
-// Find returns the nodes to delete, with the records of closed segments: all checkpoints, in order, or
-// none if an earlier term has deleted them. Deletions are in order, so it looks up only the last steps.
+// Find returns the nodes to delete, with the records of closed segments: all checkpoints, in order, or none
+// if an earlier term has deleted them. Deletions are in order, so Find looks up only the last steps.
 func (x Read) Find(ctx context.Context) ([]Retirement, error) {
 	for i := range min(len(x.Steps), 1+mayBeGone) {
 		step := x.Steps[len(x.Steps)-1-i]

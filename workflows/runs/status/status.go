@@ -1,5 +1,5 @@
-// Package status holds the status of runs as data: a coordinator publishes it, and commands, API and
-// page show it. Other programs read its JSON: fields may be added but not renamed.
+// Package status holds the status of runs as data: a coordinator publishes it, and commands, the API and
+// the page show it. Other programs read its JSON: fields may be added but not renamed.
 package status
 
 import (
@@ -23,8 +23,8 @@ type Run struct {
 	Gate string `json:"gate,omitempty"`
 	// Error is the reason why the run as a whole has failed.
 	Error string `json:"error,omitempty"`
-	// Unreadable reports that the record of the run cannot be read: only Run and Error are known, and
-	// Phase is Failed.
+	// Unreadable reports whether the record of the run cannot be read. Then only Run and Error are known,
+	// and Phase is Failed.
 	Unreadable bool `json:"unreadable,omitempty"`
 
 	Submitted time.Time `json:"submitted,omitzero"`
@@ -37,29 +37,29 @@ type Run struct {
 	Failures []Failure `json:"failures,omitempty"`
 	// TokensPerSecond is the mean over the last half minute.
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	// SecondsLeft is an estimate from the tasks so far, of trainings and of other
-	// nodes, such as audits; nil if they do not suffice for an estimate.
+	// SecondsLeft estimates the remaining time from the durations of the tasks so far. It is nil if they do
+	// not suffice.
 	SecondsLeft *float64 `json:"seconds_left"`
 	Workers     []Worker `json:"workers"`
-	// Queues has the queues of the classes of the run's runnable tasks; nil if the run is not live.
+	// Queues holds the queues of the classes of the run's runnable tasks. It is nil if the run is not live.
 	Queues []Queue `json:"queues,omitempty"`
-	// FromStorage is set if no coordinator reports the progress of the cells: it was
-	// read from storage, and running tasks are unknown.
+	// FromStorage reports whether the progress of the cells was read from storage, because no coordinator
+	// reports it. Running tasks are then unknown.
 	FromStorage bool `json:"from_storage,omitempty"`
 	// AgeSeconds is the age of LastProgress when it was read from storage, in whole minutes or,
 	// from an hour, in whole hours, so that the status of an idle run rarely changes.
 	AgeSeconds int64 `json:"age_seconds,omitempty"`
-	// Health distinguishes a stuck run from a slow one; "" for a run that has finished.
+	// Health tells how the run progresses. It is empty for a finished run.
 	Health Health `json:"pace,omitempty"`
 	// LastProgress is the time of the last commit of a wanted output that this
 	// leader, or the reader of storage, has seen.
 	LastProgress time.Time `json:"last_progress,omitzero"`
-	// Waits lists the reasons for waiting, the most severe first; Reasons has only their details.
+	// Waits lists the reasons for waiting, the most severe first; Reasons lists their details only.
 	Waits   []Wait   `json:"waits,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 
-	// Priority among runs: the higher goes first. Pinned runs and cells are exempt from
-	// retention and removal. Note and Tags are set by users.
+	// Priority orders runs: the higher goes first. Pinned runs and cells are exempt from retention and
+	// removal. Users set Note and Tags.
 	Priority    int      `json:"priority,omitempty"`
 	Pinned      bool     `json:"pinned,omitempty"`
 	PinnedCells []string `json:"pinned_cells,omitempty"`
@@ -67,8 +67,8 @@ type Run struct {
 	Tags        []string `json:"tags,omitempty"`
 }
 
-// Counts are numbers of standing nodes and of the tasks of current steps. Done
-// nodes were wanted and are available.
+// Counts are numbers of standing nodes and of the tasks of current steps. Done nodes were wanted and are
+// available.
 type Counts struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`
@@ -82,15 +82,16 @@ type Counts struct {
 type Cell struct {
 	Cell  string     `json:"cell"`
 	Label string     `json:"label"`
-	Phase runs.Phase `json:"state"` // queued, running, done or failed; cancelled if its run was cancelled before it ended
-	// Step of Steps is the position of the cell's training, in the Unit: rounds or steps of SGD.
+	Phase runs.Phase `json:"state"` // queued, running, done or failed; cancelled if its run was cancelled first
+	// Step and Steps are the position and the length of the cell's training in Unit: rounds, or steps of
+	// SGD.
 	Step  int       `json:"step"`
 	Steps int       `json:"steps"`
 	Unit  plan.Unit `json:"unit,omitempty"`
 	// StepRounds is 1, for programs that multiply by it.
 	StepRounds int `json:"step_rounds,omitempty"`
-	// Metrics are the losses and the own metrics of the last round that a training program has reported, named as the columns
-	// of results; nil if no program trains at the moment.
+	// Metrics are the losses and the own metrics of the last round that a training program has reported,
+	// named as the columns of results. It is nil if no program trains at the moment.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Now lists the tasks that run for the cell at the moment.
 	Now string `json:"now,omitempty"`
@@ -98,7 +99,7 @@ type Cell struct {
 	Breaches []string `json:"breaches,omitempty"`
 }
 
-// Attempt is an attempt at work.
+// Attempt is an attempt at a task.
 type Attempt struct {
 	Key     storage.Key `json:"key"`
 	Label   string      `json:"label"`
@@ -128,24 +129,24 @@ type Worker struct {
 	Slots    int    `json:"slots"`
 	Running  int    `json:"running"`
 	Draining bool   `json:"draining,omitempty"`
-	// Build is the version of its program, empty if unknown.
+	// Build is the version of the worker's program, or empty if unknown.
 	Build string `json:"build,omitempty"`
-	// CannotHelp is the reason why its build cannot run tasks of the run, or of any run.
+	// CannotHelp is the reason why the worker's build cannot run tasks of the run, or of any run.
 	CannotHelp string `json:"cannot_help,omitempty"`
-	// MemoryBytes is its process's memory, MemoryLimitBytes the limit; 0 if there is none.
+	// MemoryBytes is the memory of the worker's process, MemoryLimitBytes its limit; 0 if there is none.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
-	// Attempts is the number of attempts that ended on it since it began, Takeovers the number
-	// of these at tasks with which another worker had died under this leader.
+	// Attempts is the number of attempts that ended on the worker since it began. Takeovers is the number
+	// of those at tasks with which another worker had died under this leader.
 	Attempts  int64 `json:"attempts,omitempty"`
 	Takeovers int   `json:"takeovers,omitempty"`
-	// Tokens counts the tokens processed since it began; TokensPerSecond is the recent rate.
+	// Tokens counts the tokens processed since the worker began; TokensPerSecond is the recent rate.
 	Tokens          int64   `json:"tokens,omitempty"`
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
-	// CacheHits and CacheMisses count lookups of inputs in all its caches.
+	// CacheHits and CacheMisses count lookups of inputs in all caches of the worker.
 	CacheHits   int64 `json:"cache_hits,omitempty"`
 	CacheMisses int64 `json:"cache_misses,omitempty"`
-	// ClassSlots has the numbers of slots that differ from Slots, by class, and Devices the GPUs of the
+	// ClassSlots holds the numbers of slots that differ from Slots, by class. Devices are the GPUs of the
 	// worker's tasks.
 	ClassSlots map[string]int `json:"class_slots,omitempty"`
 	Devices    []queue.Device `json:"devices,omitempty"`
@@ -167,8 +168,8 @@ type Queue struct {
 	Class tasks.Class `json:"class"`
 	// Slots is the number of slots of all workers that take tasks.
 	Slots int `json:"slots"`
-	// Ready tasks wait for a place in the queue, Queued ones in it for a slot, Running ones run,
-	// Retrying ones wait after an attempt that failed, and Parked ones for a worker that supports them.
+	// Ready tasks wait for a place in the queue, Queued ones wait in it for a slot, Running ones run,
+	// Retrying ones wait after a failed attempt, and Parked ones wait for a worker that supports them.
 	Ready    int `json:"ready"`
 	Queued   int `json:"queued"`
 	Running  int `json:"running"`
@@ -183,10 +184,10 @@ func PublishedName(run string) string { return "status/" + run }
 // Fleet lists the workers of all runs, and the tasks that wait for a slot.
 type Fleet struct {
 	Workers []FleetWorker `json:"workers"`
-	// Queues has the classes of workers and of tasks, including slots without tasks.
+	// Queues lists the classes of workers and of tasks, including those without tasks.
 	Queues []Queue `json:"queues"`
-	// Waits has the reasons for missing information: no worker lives, the queue does not
-	// answer, or no process leads.
+	// Waits lists the reasons for missing information: no worker lives, the queue does not answer, or no
+	// process leads.
 	Waits []Wait `json:"waits"`
 }
 
@@ -217,13 +218,13 @@ type Health string
 
 // The states of health.
 const (
-	// Working: nothing holds it up.
+	// Working means that nothing holds the run up.
 	Working Health = "working"
-	// Slow: it is held up by a reason that passes by itself.
+	// Slow means that a reason holds the run up that passes by itself.
 	Slow Health = "slow"
-	// Stuck: it does not progress until a user acts, or an unreachable service is back.
+	// Stuck means that the run does not progress until a user acts or a service is back.
 	Stuck Health = "stuck"
-	// Paused: a user has paused it.
+	// Paused means that a user has paused the run.
 	Paused Health = "paused"
 )
 
@@ -232,36 +233,36 @@ type WaitReason string
 
 // The reasons for waiting, the most severe first.
 const (
-	// WaitPaused: to be resumed.
+	// WaitPaused waits to be resumed.
 	WaitPaused WaitReason = "paused"
-	// WaitCoordinator: for a process that leads.
+	// WaitCoordinator waits for a process that leads.
 	WaitCoordinator WaitReason = "no-coordinator"
-	// WaitQueue and WaitStore: for a server that does not answer.
+	// WaitQueue and WaitStore wait for a server that does not answer.
 	WaitQueue WaitReason = "queue-away"
 	WaitStore WaitReason = "store-away"
-	// WaitSpace: for room in the store.
+	// WaitSpace waits for room in the store.
 	WaitSpace WaitReason = "store-full"
-	// WaitWorker: for any worker that takes tasks.
+	// WaitWorker waits for any worker that takes tasks.
 	WaitWorker WaitReason = "no-worker"
-	// WaitKind: for a worker that supports a kind of task in its version.
+	// WaitKind waits for a worker that supports a kind of task in its version.
 	WaitKind WaitReason = "no-worker-for-kind"
-	// WaitKey: for a worker that holds the secret key of a training.
+	// WaitKey waits for a worker that holds the secret key of a training.
 	WaitKey WaitReason = "no-worker-with-key"
-	// WaitPlan: for its plan; making it failed and is retried.
+	// WaitPlan waits for its plan; making it failed and is retried.
 	WaitPlan WaitReason = "plan"
-	// WaitRetry: for another attempt at a task that has failed.
+	// WaitRetry waits for another attempt at a task that has failed.
 	WaitRetry WaitReason = "retry"
-	// WaitTakeover: for another attempt at a task after the death of its worker.
+	// WaitTakeover waits for another attempt at a task after the death of its worker.
 	WaitTakeover WaitReason = "worker-died"
-	// WaitReturned: for another attempt at a task that a worker has handed back.
+	// WaitReturned waits for another attempt at a task that a worker has handed back.
 	WaitReturned WaitReason = "handed-back"
-	// WaitStraggler: for an attempt that takes far longer than its siblings.
+	// WaitStraggler waits for an attempt that takes far longer than its siblings.
 	WaitStraggler WaitReason = "straggler"
-	// WaitLimit: for other tasks of a class with a limited number.
+	// WaitLimit waits for other tasks of a class with a limited number.
 	WaitLimit WaitReason = "class-limit"
-	// WaitSlot: for a slot; all are occupied.
+	// WaitSlot waits for a slot; all are occupied.
 	WaitSlot WaitReason = "no-free-slot"
-	// WaitTidying: for the deletion of old rounds, at its end.
+	// WaitTidying waits, at the end of the run, for the deletion of old rounds.
 	WaitTidying WaitReason = "tidying"
 )
 
@@ -273,7 +274,7 @@ func (r WaitReason) Blocks() bool {
 // Wait is a reason that holds a run up.
 type Wait struct {
 	Reason WaitReason `json:"cause"`
-	// Since is its begin, as seen by this leader.
+	// Since is the beginning of the wait, as seen by this leader.
 	Since time.Time `json:"since,omitzero"`
 	// Detail is a text for display.
 	Detail string `json:"detail"`
@@ -286,7 +287,7 @@ type Wait struct {
 	Worker  string       `json:"worker,omitempty"`
 }
 
-// HealthOf returns the health of an unfinished run. atWork reports that one of its tasks runs.
+// HealthOf returns the health of an unfinished run. atWork reports whether one of its tasks runs.
 func HealthOf(waits []Wait, atWork bool) Health {
 	blocked := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason.Blocks() })
 	away := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason == WaitStore || w.Reason == WaitSpace })
