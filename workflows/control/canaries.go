@@ -28,17 +28,16 @@ func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*r
 	return results.LoadCanaryLives(ctx, l.archive, run, cell, points)
 }
 
-// Surroundings has a model's scores of a canary and of references, random sequences after the
-// canary's prefix: the first ones that random sampling uses.
+// Surroundings holds a model's scores of a canary and of references: the first random sequences after the
+// canary's prefix that random sampling uses.
 type Surroundings struct {
-	Round  int `json:"round"`
-	Canary int `json:"canary"`
-	// References is the number of scored references.
+	Round      int `json:"round"`
+	Canary     int `json:"canary"`
 	References int `json:"references"`
 	skewnormal.Estimate
 }
 
-// maxScored is the maximum number of references scored in a request: enough for a histogram.
+// maxScored is the maximum number of references scored in a request. It suffices for a histogram.
 const maxScored = 2000
 
 // fits is the number of fits behind the standard error of the fitted exposure.
@@ -56,7 +55,7 @@ func (l *Local) Surroundings(ctx context.Context, name, cell string, canary, rou
 	if err != nil {
 		return nil, err
 	}
-	select { // it takes a core for about a second
+	select { // scoring takes a core for about a second
 	case l.scoring <- struct{}{}:
 		defer func() { <-l.scoring }()
 	case <-ctx.Done():
@@ -96,7 +95,7 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 	return nil, nil, fmt.Errorf("run %s, cell %s has no canary %d: %w", x.run.ID, x.cell.Name, canary, storage.ErrNotFound)
 }
 
-// score scores the canary and references like the ranking, and fits a distribution.
+// score scores the canary and its references as the ranking does, and fits a distribution.
 func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling.Params, canary int) (*Surroundings, error) {
 	out := &Surroundings{Canary: canary, References: min(p.References, maxScored)}
 	params := skewnormal.Params{

@@ -1,6 +1,6 @@
-// Package control submits, shows and steers runs, and reads their results. API lists the operations;
-// Local performs them on storage directly, for commands that can reach the store and for the HTTP
-// server. Its client performs them remotely.
+// Package control submits, shows and steers runs, and reads their results. API lists the operations. Local
+// performs them on storage directly, for commands that can reach the store and for the HTTP server; the
+// server's client performs them remotely.
 package control
 
 import (
@@ -33,8 +33,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// API has all operations on runs. A run is named by its id, or by a prefix of the id: if it fits several
-// runs of one experiment, the newest is meant (WithChoiceReporter). experiment.Latest or "" name the newest run.
+// API has all operations on runs. A run is named by its id or a prefix of it. If a prefix fits several runs
+// of one experiment, it means the newest (WithChoiceReporter). experiment.Latest or "" name the newest run.
 type API interface {
 	// HasSource reports whether a source has been uploaded.
 	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
@@ -43,27 +43,27 @@ type API interface {
 	// Submit records a run with uploaded sources or, unless fresh is set,
 	// continues the unfinished run of the same resolved experiment.
 	Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error)
-	// SubmitFile checks and submits an experiment file. Its data has been uploaded and is named by
-	// data.sha256, or is in a place that AllowSources permits.
+	// SubmitFile checks and submits an experiment file. Its data must have been uploaded, and named by
+	// data.sha256, or be in a place that AllowSources permits.
 	SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error)
 	// List returns the status of all runs, the newest first.
 	List(ctx context.Context) ([]*status.Run, error)
 	// Status returns the status of a run.
 	Status(ctx context.Context, run string) (*status.Run, error)
-	// Watch sends the status of a run now and whenever it changes. The channel is
-	// closed after the status of the finished run, or when ctx is done.
+	// Watch sends the status of a run now and whenever it changes. It closes the channel after the status
+	// of the finished run, or when ctx is done.
 	Watch(ctx context.Context, run string) (<-chan *status.Run, error)
 	// Steer appends a command to the run's log and returns the run's id.
 	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
-	// Remove removes the record of a finished run that is not pinned. A beginning of an id
-	// must fit only one run.
+	// Remove removes the record of a finished run that is not pinned. A prefix of an id must fit only one
+	// run.
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes objects that no run needs.
 	Collect(ctx context.Context, o CollectOptions) (*retention.Result, error)
 	// Workers returns the live workers, with or without runs.
 	Workers(ctx context.Context) (*status.Fleet, error)
-	// Drain asks workers to take no more tasks, finish their tasks, and exit. They are named by id, by a
-	// beginning of the id, or by host, which means all workers there. It returns their ids.
+	// Drain asks workers to take no more tasks, finish their tasks, and exit, and returns their ids. worker
+	// is an id, a prefix of one, or a host, which means all workers there.
 	Drain(ctx context.Context, worker string) ([]string, error)
 	// Experiment returns the resolved experiment of a run.
 	Experiment(ctx context.Context, run string) (*experiment.Spec, error)
@@ -71,54 +71,53 @@ type API interface {
 	Results(ctx context.Context, run string) (*results.Results, error)
 	// Rounds returns the metrics of every round of a run's trainings.
 	Rounds(ctx context.Context, run string) (*results.Rounds, error)
-	// Curve returns the measurements of a cell along its training so far, with at most
-	// points rounds, MinPoints to MaxPoints.
+	// Curve returns the measurements of a cell along its training so far, after at most points rounds.
+	// points is from MinPoints to MaxPoints.
 	Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error)
-	// Canaries returns the canaries of a cell and their audit outcomes so far, after at most
-	// points rounds, MinPoints to MaxPoints.
+	// Canaries returns the canaries of a cell and their audit outcomes so far, after at most points rounds.
+	// points is from MinPoints to MaxPoints.
 	Canaries(ctx context.Context, run, cell string, points int) (*results.CanaryLives, error)
-	// Surroundings scores the first references that random sampling compares a canary with,
-	// under the model after a measured round or LastRound. Canaries count from 0.
+	// Surroundings scores a canary and the first references that random sampling compares it with, under
+	// the model after a measured round or LastRound. Canaries count from 0.
 	Surroundings(ctx context.Context, run, cell string, canary, round int) (*Surroundings, error)
 	// History returns the events of a run, the newest last.
 	History(ctx context.Context, run string) (*History, error)
 	// Pictures returns the pictures of a run's audits so far.
 	Pictures(ctx context.Context, run string, shown results.Shown) ([]results.Picture, error)
-	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
-	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
-	// trained model, NewestRound the last stored model.
+	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a safetensors file with its
+	// vocabulary. Round 0 means the initial model, LastRound the trained model, and NewestRound the last
+	// stored model.
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
-	// Prepared returns a model of a cell's prepare block, by its name there, such as
-	// Classifier, as a safetensors file with its vocabulary.
+	// Prepared returns a model of a cell's prepare block as a safetensors file with its vocabulary. name is
+	// its name there, such as Classifier.
 	Prepared(ctx context.Context, run, cell, name string) ([]byte, error)
-	// Data writes a table of the data that a cell was computed on. After an error
-	// the table is incomplete.
+	// Data writes a table of the data on which a cell was computed. After an error the table is incomplete.
 	Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error
-	// Nodes returns the nodes of a run, or of one of its cells, and their outputs.
-	// It includes the steps of trainings with records.
+	// Nodes returns the nodes of a run, or of one of its cells, and their outputs, including the recorded
+	// steps of trainings.
 	Nodes(ctx context.Context, run string, which NodeQuery) ([]Node, error)
-	// Lineage returns the cells of the run that share a node of a cell, and the nodes that
-	// read it. The node is named by a beginning of its key.
+	// Lineage returns the cells of the run that share a node of a cell, and the nodes that read it. key is
+	// a prefix of the node's key.
 	Lineage(ctx context.Context, run, cell, key string) (*Lineage, error)
 	// Spending returns the privacy cost of a cell's training so far.
 	Spending(ctx context.Context, run, cell string) (Spending, error)
-	// Logs returns the logs of failed attempts of a run: of one node, named by its label or a
-	// beginning of its key, as far back as the history goes, or, if node is "", of at most a
-	// hundred nodes that have failed or had failed attempts since they were last retried.
+	// Logs returns the logs of failed attempts of a run. If node is a label or a prefix of a key, it
+	// returns those of that node as far back as the history goes; if it is "", those of at most a hundred
+	// nodes that have failed or had failed attempts since they were last retried.
 	Logs(ctx context.Context, run, node string) ([]AttemptLog, error)
 }
 
 // Submitted is the answer to a submission.
 type Submitted struct {
 	Run string `json:"run"`
-	// Continued reports that the run existed and had not finished.
+	// Continued reports whether the run existed and had not finished.
 	Continued bool `json:"continued"`
-	// Phase is the phase of a continued run: a paused one stays paused.
+	// Phase is the phase of a continued run, which may be paused.
 	Phase runs.Phase `json:"state,omitempty"`
-	// Priority is the new priority of a continued run, nil if the submission gives none.
+	// Priority is the priority that the submission gave a continued run, or nil.
 	Priority *int `json:"priority,omitempty"`
-	// Earlier is the newest earlier run of the same name, if its experiment differs; nil for a
-	// continued run.
+	// Earlier is the newest earlier run of the same name, if its experiment differs; nil for a continued
+	// run.
 	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
@@ -132,16 +131,16 @@ type AttemptLog struct {
 
 // Errors of this package, to be tested with errors.Is.
 var (
-	// ErrNoRun: there is no run of that name.
+	// ErrNoRun means that there is no run of that name.
 	ErrNoRun = errors.New("no such run")
-	// ErrAmbiguous: the beginning of an id fits runs of several experiments or, for a
-	// removal, several runs.
+	// ErrAmbiguous means that a prefix of an id fits runs of several experiments or, for a removal, several
+	// runs.
 	ErrAmbiguous = errors.New("several runs")
-	// ErrNoWorker: no live worker has that name.
+	// ErrNoWorker means that no live worker has that name.
 	ErrNoWorker = errors.New("no such worker")
-	// ErrInput: the request is invalid.
+	// ErrInput means that the request is invalid.
 	ErrInput = errors.New("cannot be done")
-	// ErrExperiment: the experiment is invalid or too large.
+	// ErrExperiment means that the experiment is invalid or too large.
 	ErrExperiment = errors.New("cannot be run")
 )
 
@@ -149,22 +148,23 @@ var (
 type Local struct {
 	archive *storage.Archive
 	runs    *runs.Service
-	// queue connects to the coordinator, and has its published statuses; nil if there is no queue. away
-	// is the reason why an existing queue does not answer.
+	// queue connects to the coordinator and holds its published statuses, or is nil if there is no queue.
+	// away is the reason why an existing queue does not answer.
 	queue *queue.Broker
 	away  error
-	// coordinator is the coordinator of this process, which leads or stands by; nil if there is none.
+	// coordinator is the coordinator of this process, which leads or stands by, or nil.
 	coordinator *coordinator.Coordinator
 	// records holds the parts of runs' records that lists and statuses show.
 	records records
 	// outcomes caches the results of the last requested runs.
 	outcomes outcomes
 	plans    plans
-	// checking limits concurrent checks of submissions to one: a large submission takes some hundred MB.
+	// checking limits concurrent checks of submissions to one, because a large submission takes some
+	// hundred MB.
 	checking chan struct{}
-	// scoring limits concurrent scoring of references to one request: it takes a core.
+	// scoring limits concurrent scoring of references to one request, because it takes a core.
 	scoring chan struct{}
-	// allowed has the places from which submitted files may read data; nil for no place.
+	// allowed holds the places from which submitted files may read data, or is nil for no place.
 	allowed *sources.Allowed
 }
 
@@ -184,8 +184,8 @@ func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator)
 // read and steered, but the leader is unknown.
 func (l *Local) SetQueueError(why error) { l.away = why }
 
-// nudge makes the coordinator read the runs now instead of within seconds.
-// Errors are ignored, because it also reads them by itself.
+// nudge makes the coordinator read the runs now. It ignores errors, because the coordinator also reads them
+// within seconds by itself.
 func (l *Local) nudge(ctx context.Context) {
 	if l.coordinator != nil {
 		l.coordinator.Nudge()
@@ -195,7 +195,7 @@ func (l *Local) nudge(ctx context.Context) {
 	}
 }
 
-// leads reports whether the coordinator of this process leads. Messages to it need no queue.
+// leads reports whether the coordinator of this process leads. It then needs no queue.
 func (l *Local) leads() bool { return l.coordinator != nil && l.coordinator.Leads() }
 
 func (l *Local) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
@@ -239,8 +239,8 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 	return submitted, nil
 }
 
-// check checks that a spec compiles and that its sources are stored, so that every
-// recorded run can begin. It returns the experiment and the sources.
+// check checks that a spec compiles and that its sources are stored, so that every recorded run can begin.
+// It returns the experiment and the sources.
 func (l *Local) check(ctx context.Context, spec *runs.Spec) (*experiment.Spec, []storage.Digest, error) {
 	select {
 	case l.checking <- struct{}{}:
@@ -259,13 +259,13 @@ func (l *Local) check(ctx context.Context, spec *runs.Spec) (*experiment.Spec, [
 	return e, data, l.checkSources(ctx, data)
 }
 
-// checkRecord checks a record as an experiment file is checked. Its sender may have forged it.
+// checkRecord checks a record as strictly as an experiment file, because its sender may have forged it.
 func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	e, err := experiment.ReadSpec(spec.Experiment)
 	if err != nil {
 		return nil, fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
-	// An experiment in another JSON form than this build writes, such as with other keys, can still have
+	// An experiment in a JSON form that this build does not write, such as with other keys, can still have
 	// the digest of a valid one.
 	if storage.DigestOf(spec.Experiment) != spec.Digest || e.Digest() != spec.Digest || e.Name != spec.Name {
 		return nil, fmt.Errorf("submission %w: its digest or name does not match its experiment", ErrInput)
@@ -279,8 +279,8 @@ func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	return e, nil
 }
 
-// checkSources checks that the sources of a run are stored: before the run is
-// recorded, and again afterwards, because from then on they are not collected.
+// checkSources checks that the sources of a run are stored. Submit calls it before the run is recorded and
+// again afterwards, because only the sources of recorded runs are safe from collection.
 func (l *Local) checkSources(ctx context.Context, digests []storage.Digest) error {
 	for _, digest := range digests {
 		there, err := l.archive.HasSource(ctx, digest)
@@ -294,8 +294,8 @@ func (l *Local) checkSources(ctx context.Context, digests []storage.Digest) erro
 	return nil
 }
 
-// person returns the name of the user who steers, for the log: usually the user
-// of this process. In a container it may be a number.
+// person returns the name of the user who steers, for the log: usually the user of this process. In a
+// container it may be a number.
 func person() string {
 	host, _ := os.Hostname()
 	name := fmt.Sprint("uid ", os.Getuid())
@@ -320,7 +320,7 @@ func (l *Local) list(ctx context.Context) ([]*runs.Run, error) {
 	return present(all), err
 }
 
-// present leaves out the runs that are being removed.
+// present drops the runs that are being removed.
 func present(all []*runs.Run) []*runs.Run {
 	return slices.DeleteFunc(all, func(r *runs.Run) bool { return r.State.Removed })
 }
@@ -332,7 +332,7 @@ func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
 		return nil, err
 	}
 	out := make([]*status.Run, 0, len(all)) // an empty list, not null, in JSON
-	glance := l.glance()                    // one for all of them
+	glance := l.glance()                    // one for all runs
 	for _, run := range present(all) {
 		out = append(out, l.status(ctx, run, shown[run.ID], glance))
 	}
@@ -396,8 +396,8 @@ func (l *Local) watch(ctx context.Context, run *runs.Run, record *recorded, stat
 	}
 }
 
-// changes returns a channel that is closed when the coordinator of this process
-// has news; never if there is no coordinator.
+// changes returns a channel that is closed when the coordinator of this process has news, or nil if there
+// is no coordinator.
 func (l *Local) changes() <-chan struct{} {
 	if l.coordinator == nil {
 		return nil
@@ -405,12 +405,13 @@ func (l *Local) changes() <-chan struct{} {
 	return l.coordinator.Updated()
 }
 
-// status returns a run's status, with its note and tags.
+// status returns a run's status, with its note, tags and gates.
 func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	return l.judged(ctx, run, record, remarked(l.standing(ctx, run, record, glance), &run.State))
 }
 
-// standing returns an unfinished run's status, from the coordinator or else from storage.
+// standing returns a run's status from the coordinator or, if the run has finished or no coordinator
+// reports it, from storage.
 func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	if run.State.Phase.Finished() {
 		return stored(run, record)
@@ -450,7 +451,7 @@ func (l *Local) announced(ctx context.Context) (leader leadership.Announcement, 
 	return leadership.Announced(ctx, l.queue)
 }
 
-// buildText names the build of another process; "" if unknown.
+// buildText names the build of another process for messages.
 func buildText(name string) string {
 	if name == "" {
 		return "an older build"
@@ -464,8 +465,8 @@ func stick(s *status.Run, reason status.WaitReason, detail string) {
 	s.Waits = []status.Wait{{Reason: reason, Detail: detail}}
 }
 
-// live returns the coordinator's status of a run; nil if there is none as new
-// as the run's record, with the error if the queue does not answer.
+// live returns the coordinator's status of a run, or nil if there is none as new as the run's record. It
+// returns an error if the queue does not answer.
 func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 	if l.leads() {
 		if s, ok := l.coordinator.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
@@ -535,7 +536,7 @@ func (l *Local) Pictures(ctx context.Context, name string, shown results.Shown) 
 	return pictures, repairable(run, err)
 }
 
-// ResultsFor returns the results of a run with everything that a format shows.
+// ResultsFor returns the results of a run with all parts that a format shows.
 func ResultsFor(ctx context.Context, api API, run string, f results.Format) (*results.Results, error) {
 	r, err := api.Results(ctx, run)
 	if err != nil || !f.Pictures {
@@ -548,7 +549,7 @@ func ResultsFor(ctx context.Context, api API, run string, f results.Format) (*re
 	return r, err
 }
 
-// originOf returns the recipe and the times of a run; without the recipe if this build cannot read it.
+// originOf returns the recipe and the times of a run. It omits the recipe if this build cannot read it.
 func originOf(ctx context.Context, api API, r *results.Results) (*results.Origin, error) {
 	s, err := api.Status(ctx, r.Run)
 	if err != nil {

@@ -81,7 +81,7 @@ func (f *fleet) queue(class tasks.Class) *status.Queue {
 	return f.queues[class]
 }
 
-// add adds a heartbeat.
+// add adds a worker from its heartbeat.
 func (f *fleet) add(w *queue.Worker) {
 	one := &status.FleetWorker{Worker: status.WorkerOf(w), Classes: []tasks.Class{}, Tasks: []status.FleetTask{}}
 	for _, class := range w.Classes {
@@ -160,8 +160,8 @@ func (l *Local) Drain(ctx context.Context, name string) ([]string, error) {
 	return ids, nil
 }
 
-// named returns the workers that a name means: the worker with that id, all
-// workers of that host, or the only worker with an id that begins with it.
+// named returns the workers that a name means: the worker with that id, all workers of that host, or the
+// only worker with an id that begins with it.
 func named(alive []queue.Worker, name string) ([]queue.Worker, error) {
 	for _, means := range []func(queue.Worker) bool{
 		func(w queue.Worker) bool { return w.ID == name },

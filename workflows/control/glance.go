@@ -22,13 +22,13 @@ import (
 )
 
 // The requests of a glance are bounded, so that a status takes little time for any number of runs, cells
-// and rounds: about twenty records determine the progress of a training.
+// and rounds. About twenty records determine the progress of a training.
 const (
 	glanceCells     = 32
 	glanceQuestions = 40 * glanceCells
 )
 
-// glance reads from storage the progress of runs that no coordinator reports. It lists nothing.
+// glance reads the progress of runs that no coordinator reports from storage. It lists no objects.
 type glance struct {
 	archive *storage.Archive
 	cells   int // remaining number of cells to look up
@@ -44,8 +44,8 @@ func (l *Local) glance() *glance {
 	return g
 }
 
-// at sets the progress of the first cells of an unfinished run, those of spec, from
-// storage, and returns a text on the coverage. spec is nil if it cannot be read.
+// at sets the progress of the first cells of an unfinished run, those of spec, from storage. It returns a
+// text about the coverage. spec is nil if it cannot be read.
 func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) string {
 	if spec == nil {
 		return "its progress is unknown, because its experiment cannot be read"
@@ -69,8 +69,8 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	return "progress read from storage"
 }
 
-// statusOf returns the status of one run, with the progress if it is cancelled. Reading that progress takes too long
-// for every run of a list.
+// statusOf returns the status of one run, with the progress if it is cancelled. Reading that progress takes
+// too long for every run of a list.
 func (l *Local) statusOf(ctx context.Context, run *runs.Run, record *recorded) *status.Run {
 	glance := l.glance()
 	s := l.status(ctx, run, record, glance)
@@ -80,8 +80,8 @@ func (l *Local) statusOf(ctx context.Context, run *runs.Run, record *recorded) *
 	return s
 }
 
-// cancelled reads the progress of the first cells of a cancelled run, those of spec, and marks finished ones as done. A failed
-// read changes nothing.
+// cancelled reads the progress of the first cells of a cancelled run, those of spec, and marks finished
+// ones as done. If the read fails, it changes nothing.
 func (g *glance) cancelled(ctx context.Context, spec *experiment.Spec, s *status.Run) {
 	cells := slices.Clone(s.Cells)
 	open := openCells(cells[:len(spec.Cells)])
@@ -96,7 +96,7 @@ func (g *glance) cancelled(ctx context.Context, spec *experiment.Spec, s *status
 	s.Cells = cells
 }
 
-// ageOf returns status.Run.AgeSeconds, 0 for the zero time.
+// ageOf returns status.Run.AgeSeconds. It is 0 for the zero time.
 func ageOf(newest, now time.Time) int64 {
 	if newest.IsZero() {
 		return 0
@@ -120,7 +120,7 @@ func openCells(cells []status.Cell) []int {
 	return open
 }
 
-// lookAt looks up the given open cells.
+// lookAt sets the progress of the given open cells.
 func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []status.Cell, open []int) error {
 	if len(open) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []stat
 
 // seen is the state of the targets of cells in storage.
 type seen struct {
-	nodes  map[storage.Key]bool             // standing ones that are available
+	nodes  map[storage.Key]bool             // available standing nodes
 	chains map[storage.Key]plan.StoredChain // by recipe
 }
 
@@ -204,8 +204,8 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	return x, group.Wait()
 }
 
-// targets returns the outputs that the cells of a plan want: standing nodes, by key,
-// and steps of chains, by recipe.
+// targets returns the outputs that the cells of a plan want: standing nodes by key, and steps of chains by
+// recipe.
 func targets(p *plan.Plan) (nodes map[storage.Key]bool, goals map[storage.Key][]int) {
 	nodes, goals = make(map[storage.Key]bool), make(map[storage.Key][]int)
 	for i := range p.Cells {

@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// History has the events of a run, the newest last.
+// History holds the events of a run, the newest last.
 type History struct {
 	Run    string  `json:"run"`
 	Events []Event `json:"events"`
@@ -105,8 +105,8 @@ func remarked(s *status.Run, state *runs.State) *status.Run {
 	return &out
 }
 
-// loggedNodes is the maximum number of nodes in a request without a node: each takes a listing
-// of the store.
+// loggedNodes is the maximum number of nodes in a request that names no node: each takes a listing of the
+// store.
 const loggedNodes = 100
 
 func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, error) {
@@ -149,8 +149,8 @@ func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]Attem
 	return logs, nil
 }
 
-// programs returns the trainings of a run by programs, without failures: their logs hold
-// the output of the program. Without a readable plan it returns nil.
+// programs returns the trainings of a run by programs, except troubled ones, because their logs hold the
+// output of the program. If the plan cannot be read, it returns nil.
 func (l *Local) programs(ctx context.Context, run *runs.Run) (nodes []troubledNode) {
 	found, err := runs.ReadPlanned(ctx, l.archive, run)
 	if err != nil || found.Unreadable != nil {
@@ -175,13 +175,13 @@ type troubledNode struct {
 	key    storage.Key
 	label  string
 	deaths []runs.Death
-	// failure is the error of a node that was given up after attempts attempts; "" for other nodes.
+	// failure is the error of a node that was given up after a number of attempts, or "".
 	failure  string
 	attempts int
 }
 
-// troubled returns the failed nodes of a run, by key, then those with failed attempts that are
-// retried or have succeeded since.
+// troubled returns the failed nodes of a run, by key, and then those with failed attempts that are retried
+// or have succeeded since.
 func troubled(run *runs.Run) []troubledNode {
 	var out []troubledNode
 	for _, key := range plan.SortedKeys(run.State.Failures) {
@@ -198,7 +198,7 @@ func troubled(run *runs.Run) []troubledNode {
 	return out
 }
 
-// retried returns the other nodes of the history, by key: a retry has cleared their attempts.
+// retried returns the other nodes of the history, by key. A retry has cleared their attempts.
 func retried(run *runs.Run) []troubledNode {
 	var out []troubledNode
 	labels := remembered(run)
@@ -223,8 +223,8 @@ func remembered(run *runs.Run) map[storage.Key]string {
 	return labels
 }
 
-// unlogged returns entries for the attempts with a vanished worker, which leave no
-// log, and, if withFailure is set, for the node's failure.
+// unlogged returns entries for the attempts whose workers vanished, which leave no log, and, if withFailure
+// is set and there are none, for the node's failure.
 func (n troubledNode) unlogged(withFailure bool) []AttemptLog {
 	var logs []AttemptLog
 	for _, d := range n.deaths {

@@ -26,25 +26,25 @@ import (
 
 // CollectOptions are the options of a collection.
 type CollectOptions struct {
-	// DryRun deletes nothing.
+	// DryRun counts the objects but deletes none.
 	DryRun bool `json:"dry_run,omitempty"`
-	// OlderThan is the minimum age of deleted objects, in seconds; nil for the
-	// timeout of tasks plus an hour.
+	// OlderThan is the minimum age of deleted objects, in seconds. If it is nil, it is the timeout of tasks
+	// plus an hour.
 	OlderThan *float64 `json:"older_than_seconds,omitempty"`
-	// Progress, if set, is called with the number of deleted objects and the total.
+	// Progress, if not nil, is called with the number of deleted objects and the total.
 	Progress func(deleted, of int) `json:"-"`
 }
 
 // Removed is the answer to the removal of a run.
 type Removed struct {
 	Run string `json:"run"`
-	// Freed counts the objects that the next collection can delete, once they are old enough: all
-	// objects that no run needs, including those of this run.
+	// Freed counts all objects that no run needs after the removal. The next collection can delete them
+	// once they are old enough.
 	Freed *retention.Result `json:"freed"`
 }
 
-// Collect implements API. Only the leader deletes: the coordinator of this
-// process if it leads, or this process if no coordinator leads.
+// Collect implements API. Only the leader deletes: the coordinator of this process if it leads, or this
+// process if no coordinator leads.
 func (l *Local) Collect(ctx context.Context, o CollectOptions) (*retention.Result, error) {
 	c, err := l.collector(o.OlderThan)
 	if err != nil {
@@ -62,7 +62,7 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*retention.Resul
 	return out, err
 }
 
-// collector returns a collector with a minimum age in seconds, nil for the default.
+// collector returns a collector with a minimum age in seconds, or the default age if olderThan is nil.
 func (l *Local) collector(olderThan *float64) (*retention.Collector, error) {
 	age := policy.TaskTimeout + retention.SafetyMargin
 	if l.coordinator != nil {
@@ -101,7 +101,7 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 	return err
 }
 
-// Remove implements API. The leader deletes the record; without a leader this process does.
+// Remove implements API. The leader deletes the record, or this process if there is no leader.
 func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	id, err := l.Steer(ctx, name, runs.Entry{Kind: runs.RemoveEntry})
 	switch {
@@ -159,8 +159,8 @@ func (l *Local) checkCells(ctx context.Context, run *runs.Run, e runs.Entry) err
 	return nil
 }
 
-// missing counts the outputs of a done run that are gone from storage or damaged, for a command that makes
-// the run recompute them; 0 for other commands. Damaged ones are deleted.
+// missing counts the outputs of a done run that are missing from storage or damaged, if the entry is a
+// command that makes the run recompute them; else it returns 0. It deletes damaged outputs.
 func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, error) {
 	if run.State.Phase != runs.Done || len(e.Keys) > 0 || e.Kind != runs.RetryEntry && e.Kind != runs.ResumeEntry {
 		return 0, nil
@@ -185,15 +185,15 @@ func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, 
 
 // Housekeeping is the periodic work of a coordinator. The zero value does nothing.
 type Housekeeping struct {
-	// Every is the time between two collections. They begin at its multiples in
-	// UTC, independent of the start of the process: for 24 hours, at midnight.
+	// Every is the time between two collections, 0 for no collections. They begin at its multiples in UTC,
+	// independent of the start of the process: for 24 hours, at midnight.
 	Every time.Duration
-	// Retain is the time for which a finished run without pins keeps its record; 0
-	// means for ever. Expired runs are removed just before a collection.
+	// Retain is the time for which a finished run without pins keeps its record, 0 for ever. Expired runs
+	// are removed just before a collection.
 	Retain time.Duration
-	// Log receives its messages. Default slog.Default().
+	// Log receives messages. Default slog.Default().
 	Log *slog.Logger
-	// Metrics registers its metrics; nil exports nothing.
+	// Metrics registers the metrics of housekeeping; nil exports none.
 	Metrics prometheus.Registerer
 }
 
@@ -211,7 +211,8 @@ func (h *Housekeeping) Check() error {
 }
 
 // KeepHouse collects periodically until ctx is done, while the coordinator of this process leads. A
-// stand-by leaves it to the leader. Errors are logged and counted; the next collection tries again.
+// stand-by leaves collections to the leader. KeepHouse logs and counts errors; the next collection tries
+// again.
 func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -248,8 +249,8 @@ func nextMultiple(now time.Time, every time.Duration) time.Time {
 	return now.UTC().Truncate(every).Add(every)
 }
 
-// tidy removes expired runs, and collects. The error wraps leadership.ErrStandby
-// if this process does not lead.
+// tidy removes expired runs and collects. The error wraps leadership.ErrStandby if this process does not
+// lead.
 func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *retention.Result, err error) {
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if retain > 0 {
@@ -271,7 +272,7 @@ func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c 
 	return removed, c, err
 }
 
-// removeOlder removes the runs without pins that finished before a moment.
+// removeOlder removes the runs without pins that finished before moment.
 func (l *Local) removeOlder(ctx context.Context, moment time.Time) (removed int, err error) {
 	all, err := l.list(ctx)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Lineage has the cells of a run that share a node, and the node's readers.
+// Lineage lists the cells of a run that share a node, and the node's readers.
 type Lineage struct {
 	// Node is the node; its Cells are all cells that need it.
 	Node Node `json:"node"`
-	// Readers lists at most MaxReaders of ReadersTotal readers, those of the first cells first.
+	// Readers lists at most MaxReaders of ReadersTotal readers; those of the first cells come first.
 	Readers      []Reader `json:"readers"`
 	ReadersTotal int      `json:"readers_total"`
 }
@@ -27,18 +27,18 @@ const MaxReaders = 100
 
 // Reader is a reader of a node: a standing node, or the training of a cell.
 type Reader struct {
-	// Key is the key of the node or, for a training, of its first step that reads.
+	// Key is the key of the node or, for a training, of its first reading step.
 	Key   storage.Key `json:"key"`
 	Kind  string      `json:"kind"`
 	Label string      `json:"label"`
 	// Input is the name under which it reads the node.
 	Input string `json:"input"`
-	// Training reports that it is a training, which reads in all or some of its steps.
+	// Training reports whether the reader is a training, which reads in all or some of its steps.
 	Training bool `json:"training,omitempty"`
 	// Cells lists the first of CellsTotal cells that need the reader.
 	Cells      []string `json:"cells"`
 	CellsTotal int      `json:"cells_total"`
-	// Committed reports that a node is committed, or a training has begun.
+	// Committed reports whether the node is committed, or the training has begun.
 	Committed bool `json:"committed"`
 
 	chain *plan.Chain // nil for a standing node
@@ -67,7 +67,7 @@ func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, 
 // lineage collects the cells that need a node, and its readers.
 type lineage struct {
 	node Node
-	// chain is the training of the node, nil for a standing node.
+	// chain is the training of the node, or nil for a standing node.
 	chain   *plan.Chain
 	readers []*Reader
 	byKey   map[storage.Key]*Reader // trainings by recipe
@@ -98,7 +98,7 @@ func (l *Local) lineageOf(ctx context.Context, p *plan.Plan, c *plan.Cell, key s
 	return nil, fmt.Errorf("node %.64q: %w: no known node of this cell has a key with this prefix", key, storage.ErrNotFound)
 }
 
-// isOf sets the node to a task of a step if the key fits.
+// isOf sets the node to a task of a step if the key fits. It reports whether it does.
 func (x *lineage) isOf(chain *plan.Chain, step int, fits func(storage.Key) bool) bool {
 	label, spec := stepLabel(chain, step), chain.JoinSpec(step)
 	for part := 0; part < chain.Width && !fits(spec.Key); part++ {
@@ -113,7 +113,7 @@ func (x *lineage) isOf(chain *plan.Chain, step int, fits func(storage.Key) bool)
 	return true
 }
 
-// visit notes whether a cell needs the node, and the cell's readers of it.
+// visit records whether a cell needs the node, and the cell's readers of it.
 func (x *lineage) visit(p *plan.Plan, c *plan.Cell) {
 	nodes, chains := p.Needed(c.Report, c.Model)
 	for _, n := range nodes {
@@ -161,7 +161,7 @@ func chainInputs(chain *plan.Chain) []tasks.Input {
 	return inputs
 }
 
-// input returns the name of the input that is the node.
+// input returns the name under which inputs contain the node.
 func (x *lineage) input(inputs []tasks.Input) (name string, reads bool) {
 	for _, in := range inputs {
 		if in.Key == x.node.Key {
@@ -201,8 +201,8 @@ func (l *Local) lookUpLineage(ctx context.Context, x *Lineage) error {
 	})
 }
 
-// hasBegun reports whether a reader has a record. The first steps of a training lose their
-// records at the end of their segment, but the segment keeps one.
+// hasBegun reports whether a reader has a record. The first steps of a training lose their records at the
+// end of their segment, but the segment keeps one.
 func (l *Local) hasBegun(ctx context.Context, r *Reader) (bool, error) {
 	begun, err := l.archive.HasCommit(ctx, r.Key)
 	if err != nil || begun || r.chain == nil || r.chain.Steps < tasks.SegmentSteps {

@@ -25,8 +25,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Instead of a round, LastRound means the end of the training, and NewestRound the last
-// round with a stored model.
+// In place of a round, LastRound means the end of the training, and NewestRound the last round with a
+// stored model.
 const (
 	LastRound   = -1
 	NewestRound = -2
@@ -34,12 +34,12 @@ const (
 
 // Metadata fields of an exported model, in addition to the configuration.
 const (
-	vocabularyField = "vocabulary" // JSON array: the word of each token
+	vocabularyField = "vocabulary" // JSON array of the word of each token
 	leftOutField    = "vocabulary_left_out"
 	runField        = "run"
 	cellField       = "cell"
 	roundField      = "round"
-	preparedField   = "prepared" // instead of a round: the name in the prepare block
+	preparedField   = "prepared" // in place of a round: the name in the prepare block
 )
 
 func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte, error) {
@@ -69,7 +69,7 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	return l.export(ctx, x, file, map[string]string{roundField: fmt.Sprint(round)})
 }
 
-// export returns a model file with its vocabulary and origin.
+// export encodes a model file with its vocabulary and origin.
 func (l *Local) export(ctx context.Context, x *exporter, file []byte, metadata map[string]string) ([]byte, error) {
 	vocabulary, err := l.vocabulary(ctx, x)
 	if err != nil {
@@ -96,8 +96,8 @@ func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabu
 	return checkpoints.Encode(model.Network, model.Params, metadata)
 }
 
-// MissingVocabulary returns the reason why an exported model has no vocabulary and how to get it; "" if the
-// model has it.
+// MissingVocabulary explains why an exported model has no vocabulary and how to get it. It returns "" if
+// the model has one.
 func MissingVocabulary(model []byte) string {
 	file, err := safetensors.OpenParts(int64(len(model)), func(offset, length int64) ([]byte, error) { return model[offset : offset+length], nil })
 	if err != nil {
@@ -164,7 +164,7 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 	return words, nil
 }
 
-// exporter finds the nodes of one cell.
+// exporter holds one cell with its run and plan.
 type exporter struct {
 	run  *runs.Planned
 	plan *plan.Plan
@@ -210,8 +210,8 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 	return nil, noCell(run, p, cell)
 }
 
-// checkpoint returns the model after a round, and the round, with LastRound resolved.
-// Models before the last come from the training and are never quantized.
+// checkpoint returns the model after a round, and the round, with LastRound resolved. Models before the
+// last come from the training and are never quantized.
 func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
 	rounds, chain := x.rounds(), x.cell.Chain
 	switch {
@@ -225,7 +225,7 @@ func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
 	return chain.At(round / chain.StepRounds), round, nil
 }
 
-// checkpointsAre describes the rounds after which the cell's training writes checkpoints.
+// checkpointsAre names the rounds after which the cell's training writes checkpoints.
 func (x *exporter) checkpointsAre() string {
 	rounds, chain := x.rounds(), x.cell.Chain
 	if chain == nil {
@@ -297,8 +297,8 @@ func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	return rounds, nil
 }
 
-// checkpointSteps returns the steps of a training that may have records: the
-// lasting ones, and those of its current segment.
+// checkpointSteps returns the steps of a training that may have records: the lasting ones, and those of its
+// current segment.
 func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, error) {
 	if chain == nil {
 		return nil, nil
@@ -368,11 +368,11 @@ func (l *Local) planOf(ctx context.Context, name string) (*runs.Run, *plan.Plan,
 	return run, p, nil
 }
 
-// planKept is the time for which an unused plan is cached: a plan of a thousand cells takes
-// seconds to make, and some tens of MB.
+// planKept is the time for which an unused plan is cached. A plan of a thousand cells takes seconds to
+// make, and some tens of MB.
 const planKept = time.Minute
 
-// plans caches the plan of the last requested run: a page that shows tasks requests their nodes
+// plans caches the plan of the last requested run, because a page that shows tasks requests their nodes
 // repeatedly.
 type plans struct {
 	mu        sync.Mutex // held while a plan is made, so that other requests wait for it
@@ -382,7 +382,7 @@ type plans struct {
 	forget    *time.Timer
 }
 
-// get returns the plan of a run. It must not be changed.
+// get returns the plan of a run. Callers must not change it.
 func (x *plans) get(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

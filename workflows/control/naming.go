@@ -63,8 +63,8 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 	return l.newest(ctx, name, fits)
 }
 
-// findOnly is find for operations that cannot be undone: a name that fits several runs is an error,
-// and so is the id of a removed run, even if it begins the ids of later runs.
+// findOnly is find for operations that cannot be undone. A name that fits several runs is an error, and so
+// is the id of a removed run, even if ids of later runs begin with it.
 func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
 	if name == "" || name == experiment.Latest {
 		return l.latest(ctx)
@@ -95,7 +95,7 @@ func (l *Local) latest(ctx context.Context) (*runs.Run, error) {
 	return nil, fmt.Errorf("%w: %s has no runs yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
 }
 
-// fitting returns the ids of runs that a name may mean, at least one.
+// fitting returns the ids of the runs that a name may mean, at least one.
 func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 	ids, err := l.runs.IDs(ctx)
 	if err != nil {
@@ -105,11 +105,11 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 		return []string{name}, nil
 	}
 	if _, err := l.runs.Get(ctx, name); runs.IsUnreadable(err) {
-		return []string{name}, nil // it has lost its record
+		return []string{name}, nil // the run has lost its record
 	}
 	fits := slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, name) })
 	if named := slices.DeleteFunc(slices.Clone(fits), func(id string) bool { return !runs.BelongsTo(id, name) }); len(named) > 0 {
-		return named, nil // without experiments with longer names that begin with it
+		return named, nil // drops experiments with longer names that begin with it
 	}
 	if len(fits) == 0 {
 		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
@@ -117,8 +117,8 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 	return fits, nil
 }
 
-// newest returns the last submitted of several runs, if all are of one experiment. Removed and
-// unreadable runs do not count.
+// newest returns the last submitted of several runs if all belong to one experiment. It ignores removed and
+// unreadable runs.
 func (l *Local) newest(ctx context.Context, name string, fits []string) (newest *runs.Run, err error) {
 	n := 0
 	for run, err := range l.existing(ctx, oneOfEachFirst(fits)) {
@@ -140,7 +140,8 @@ func (l *Local) newest(ctx context.Context, name string, fits []string) (newest 
 	return newest, nil
 }
 
-// oneOfEachFirst moves one id of each experiment before the others, so that few runs are read if experiments differ.
+// oneOfEachFirst moves one id of each experiment to the front, so that few runs are read if experiments
+// differ.
 func oneOfEachFirst(ids []string) []string {
 	seen := map[string]bool{}
 	var first, others []string
@@ -181,13 +182,13 @@ func (l *Local) existing(ctx context.Context, ids []string) iter.Seq2[*runs.Run,
 	}
 }
 
-// removed reports whether a run has no record any more: its log, which said that it is cancelled, may be gone too.
+// removed reports whether a run has no record any more. Its log, which recorded its end, may be gone too.
 func (l *Local) removed(ctx context.Context, id string) bool {
 	there, err := l.archive.HasRun(ctx, id)
 	return err == nil && !there && errors.Is(l.runs.AddSpec(ctx, &runs.Run{ID: id}), storage.ErrNotFound)
 }
 
-// Earlier is the run before a new one of the same name with another experiment.
+// Earlier is the run before a new run of the same name with another experiment.
 type Earlier struct {
 	Run   string     `json:"run"`
 	Phase runs.Phase `json:"state"`
@@ -210,7 +211,8 @@ func (c Change) String() string {
 	return c.Difference.String()
 }
 
-// earlier returns the newest earlier run of the same name; nil if there is none, or it cannot be read.
+// earlier returns the newest earlier run of the same name, or nil if there is none, if it is of the same
+// experiment, or if it cannot be read.
 func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spec) (*Earlier, error) {
 	ids, err := l.runs.IDs(ctx)
 	if err != nil {
@@ -237,7 +239,8 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 	return &Earlier{newest.ID, newest.State.Phase, l.changesOf(ctx, experiment.SpecDifferences(before, spec))}, nil
 }
 
-// changesOf returns the changes, with the differing files for code. All digests of code make one change.
+// changesOf returns the changes, with the differing files for code. It merges all digests of code into one
+// change.
 func (l *Local) changesOf(ctx context.Context, differences []experiment.Difference) []Change {
 	changes, code := []Change{}, -1
 	for _, d := range differences {
@@ -251,7 +254,7 @@ func (l *Local) changesOf(ctx context.Context, differences []experiment.Differen
 		}
 		files, err := l.changedFiles(ctx, d)
 		if err != nil || len(files) == 0 {
-			continue // collected, or one experiment has no code: the digests show that
+			continue // collected, or one experiment has no code: show the digests
 		}
 		c := &changes[code]
 		c.Path, c.Files = "training.code", slices.Compact(slices.Sorted(slices.Values(append(c.Files, files...))))
@@ -274,7 +277,7 @@ func (l *Local) changedFiles(ctx context.Context, d experiment.Difference) ([]st
 	return differingFiles(before, after)
 }
 
-// openCode opens the code with the digest that is the value of a field.
+// openCode opens the code whose digest is the value of a field.
 func (l *Local) openCode(ctx context.Context, value json.RawMessage) (io.ReadCloser, error) {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {
@@ -287,7 +290,7 @@ func (l *Local) openCode(ctx context.Context, value json.RawMessage) (io.ReadClo
 	return l.archive.OpenSource(ctx, digest)
 }
 
-// differingFiles returns the files that are in only one of two archives of code, or differ, sorted.
+// differingFiles returns the files that differ or are in only one of two archives of code, sorted.
 func differingFiles(before, after io.Reader) ([]string, error) {
 	old, err := digests(before)
 	if err != nil {
@@ -326,24 +329,24 @@ func digests(r io.Reader) (map[string]string, error) {
 	}
 }
 
-// File is an experiment file in its author's text.
+// File is an experiment file as its author wrote it.
 type File struct {
 	// Name is the file's name in messages.
 	Name string
 	Text []byte
-	// Sets are overrides, path=value.
+	// Sets are overrides, each path=value.
 	Sets []string
-	// Priority is the priority of the run; nil as in runs.Spec.
+	// Priority is the priority of the run, as in runs.Spec.
 	Priority *int
 }
 
-// AllowSources lets submitted files name data in allowed places. Without it
-// they can name only uploaded data.
+// AllowSources lets submitted files name data in allowed places. Otherwise they can name only uploaded
+// data.
 func (l *Local) AllowSources(allowed *sources.Allowed) { l.allowed = allowed }
 
 func (l *Local) SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error) {
 	finder := sources.Served{Archive: l.archive, Allowed: l.allowed}
-	// No secret key: this process's keys are not for clients.
+	// Pass no secret key: this process's keys are not for clients.
 	s, err := submission.PrepareFile(ctx, file.Name, file.Text, experiment.Options{Sets: file.Sets}, finder, nil)
 	if err != nil {
 		return Submitted{}, blame(err)

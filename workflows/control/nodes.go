@@ -23,21 +23,21 @@ type Node struct {
 	Label   string      `json:"label"`
 	// Cells lists the requested cells that need the node.
 	Cells []string `json:"cells"`
-	// Params and Inputs determine, with kind and version, the outputs of the node. They do not determine
-	// the key of a training's step, which follows from its place; see package plan.
+	// Params and Inputs determine, with kind and version, the outputs of the node. The key of a training's
+	// step does not depend on them: it follows from the step's place; see package plan.
 	Params json.RawMessage `json:"params"`
 	Inputs []NodeInput     `json:"inputs"`
-	// Step and Part are the place of the node in a training; both 0 for a standing node.
+	// Step and Part are the place of the node in a training; both are 0 for a standing node.
 	Step int `json:"step,omitempty"`
 	Part int `json:"part,omitempty"`
 	// Committed nodes have blobs; some have metrics.
 	Committed bool            `json:"committed"`
 	Blobs     []NodeBlob      `json:"blobs"`
 	Metrics   json.RawMessage `json:"metrics,omitempty"`
-	// Attempt is the attempt that committed the node; nil if it is not committed.
+	// Attempt is the attempt that committed the node, or nil.
 	Attempt *NodeAttempt `json:"attempt,omitempty"`
 
-	secret bool // it draws from a secret key
+	secret bool // whether it draws from a secret key
 }
 
 // NodeAttempt is the attempt that committed a node.
@@ -57,20 +57,20 @@ type NodeBlob struct {
 	Name   string         `json:"name"`
 	Bytes  int64          `json:"bytes"`
 	SHA256 storage.Digest `json:"sha256"`
-	// Stored is false if it was deleted since: it is recomputed when a node needs it.
+	// Stored is false if the blob was deleted since. It is recomputed when a node needs it.
 	Stored bool `json:"stored"`
 }
 
 // NodeQuery selects nodes of a run.
 type NodeQuery struct {
-	// Cell is the name of a cell, "" for all cells.
+	// Cell is the name of a cell, or "" for all cells.
 	Cell string
-	// Changes leaves out nodes without changes since an earlier request; nil for none.
+	// Changes drops nodes without changes since an earlier request, if not nil.
 	Changes *NodeChanges
 }
 
-// NodeChanges leaves out nodes without changes since an earlier request: standing nodes, except those
-// with keys that begin with one of Keys, and the steps up to After of the cell's training.
+// NodeChanges drops nodes without changes since an earlier request: standing nodes, except those with keys
+// that begin with one of Keys, and the steps up to After of the cell's training.
 type NodeChanges struct {
 	Keys  []string
 	After int
@@ -163,8 +163,8 @@ func partLabel(chain *plan.Chain, step, part int) string {
 	return fmt.Sprintf("training step %d, part %d of %d", step, part+1, chain.Width)
 }
 
-// listCell adds the nodes of a cell: the standing nodes in the order in which they can
-// be executed, then the steps of its training with a record, each with its parts.
+// listCell adds the nodes of a cell: the standing nodes in the order of execution, then the recorded steps
+// of its training, each with its parts.
 func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *plan.Cell, which *NodeQuery) error {
 	nodes, chains := p.Needed(c.Report, c.Model)
 	for _, n := range nodes {
@@ -189,7 +189,8 @@ func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *p
 	return nil
 }
 
-// recordedSteps returns the committed steps of a training after a step, or 0, that still have records.
+// recordedSteps returns the committed steps of a training after a step that still have records. Pass 0 for
+// all steps.
 func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int) ([]int, error) {
 	steps, err := l.checkpointSteps(ctx, chain)
 	if err != nil {
@@ -210,7 +211,7 @@ func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int)
 	return recorded, err
 }
 
-// lookUp fills in the outputs of the nodes.
+// lookUp sets the outputs of the nodes.
 func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 	return each(ctx, len(nodes), func(ctx context.Context, i int) error {
 		n := &nodes[i]
@@ -231,7 +232,8 @@ func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 }
 
 // withhold removes values that would reveal a secret cohort, as results do: counts, and the digests of sums
-// without noise and of metric rows, which a reader with the data could compute for every cohort.
+// without noise and of metric rows, because a reader with the data could compute those digests for every
+// cohort.
 func (n *Node) withhold() {
 	if n.Kind == training.Clients.Name {
 		n.Metrics = nil

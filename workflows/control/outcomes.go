@@ -21,15 +21,15 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// rememberedCells bounds the number of cells of cached results: a cell takes some tens of KB
-// with its figures.
+// rememberedCells bounds the number of cells of cached results. A cell takes some tens of KB with its
+// figures.
 const rememberedCells = 2000
 
-// outcomes caches the results of the last requested runs. A page requests the figures of a
-// run one by one, and there may be many pages: all get the same reading.
+// outcomes caches the results of the last requested runs. A page requests the figures of a run one by one,
+// and there may be many pages; all of them share one reading.
 type outcomes struct {
 	mu    sync.Mutex
-	known []*outcome // the last requested one at the end
+	known []*outcome // the last requested one is last
 }
 
 // outcome is the result of one run. One goroutine at a time reads it.
@@ -39,14 +39,14 @@ type outcome struct {
 	cells     int       // of its results; guarded by outcomes.mu
 	turn      chan struct{}
 
-	// results are the results after the given number of entries of the run's log; nil
-	// before the first reading. Only the holder of turn writes them.
+	// results are the results after position entries of the run's log, or nil before the first reading.
+	// Only the holder of turn writes them.
 	results  *results.Results
 	position int
 }
 
-// get returns the results of a run, read again unless the cached ones are current. The caller
-// owns the value, but not the values that it points to.
+// get returns the results of a run, and reads them again unless the cached ones are current. The caller may
+// change the value, but not the values that it points to.
 func (x *outcomes) get(ctx context.Context, archive *storage.Archive, run *runs.Run) (*results.Results, error) {
 	o := x.find(run)
 	select {
@@ -63,7 +63,7 @@ func (x *outcomes) get(ctx context.Context, archive *storage.Archive, run *runs.
 	return &copied, nil
 }
 
-// find returns the cached entry of a run, empty at first, and moves it to the end.
+// find returns the cached entry of a run, which may be empty, and moves it to the end.
 func (x *outcomes) find(run *runs.Run) *outcome {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -92,8 +92,8 @@ func (o *outcome) renew(ctx context.Context, archive *storage.Archive, run *runs
 	return err
 }
 
-// shrink records the number of a run's cells, and evicts the least recently used
-// entries beyond the bound. A run with more cells is not cached.
+// shrink records the number of a run's cells, and evicts the least recently used entries beyond the bound.
+// A run with more cells than the bound is not cached.
 func (x *outcomes) shrink(read *outcome, cells int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -131,12 +131,12 @@ type verdict struct {
 	mu       sync.Mutex
 	known    bool
 	position int
-	gate     string              // of the run; "" if no cell has been judged
+	gate     string              // the run's gate; "" if no cell has been judged
 	breaches map[string][]string // by cell
 }
 
-// judged adds the failed gates to the status of a finished run. If its results cannot be read,
-// the status has no gates.
+// judged adds the failed gates to the status of a finished run. It adds none if the run's results cannot be
+// read.
 func (l *Local) judged(ctx context.Context, run *runs.Run, record *recorded, s *status.Run) *status.Run {
 	if !record.gated || !run.State.Phase.Finished() {
 		return s
@@ -175,7 +175,7 @@ func (v *verdict) read(ctx context.Context, l *Local, run *runs.Run) (err error)
 	return nil
 }
 
-// Spending is the privacy cost of a cell's training, as its server counted it round by round.
+// Spending is the privacy cost of a cell's training, as counted by its server round by round.
 type Spending struct {
 	Cell         string               `json:"cell"`
 	Delta        float64              `json:"delta"`
@@ -183,12 +183,12 @@ type Spending struct {
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Conversion   privacy.Conversion   `json:"conversion"`
 	Unit         string               `json:"unit"`
-	// Budget is the budget that ends the training; nil if there is none.
+	// Budget is the budget that ends the training, or nil.
 	Budget *privacy.Budget `json:"budget,omitempty"`
 	// Grounds are empty before the population is known.
 	privacy.Grounds
-	// Rounds lists some finished rounds, ascending, including the last; nil if the
-	// training adds no noise.
+	// Rounds lists some finished rounds, ascending, including the last; it is empty if the training adds no
+	// noise.
 	Rounds []SpentRound `json:"rounds"`
 }
 
@@ -211,7 +211,7 @@ func (s *Spending) Reports() []privacy.Report {
 	return out
 }
 
-// Maximum numbers of rounds that are read and returned: enough for a curve.
+// Maximum numbers of segments read and of rounds returned: enough for a curve.
 const (
 	spendingSegments = 20
 	spendingRounds   = 200
@@ -249,7 +249,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	return s, nil
 }
 
-// addGrounds adds the assumptions of the numbers, and their range.
+// addGrounds adds the budget, and the assumptions and scope of the epsilons.
 func (l *Local) addGrounds(ctx context.Context, x *exporter, s *Spending) error {
 	report := x.plan.Nodes[x.cell.Report.Key]
 	var params reports.CellParams

@@ -19,14 +19,14 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// recorded holds the fields of a run's record that a status shows; they never change. The resolved
-// experiment of a large grid has megabytes, and reading it takes a second.
+// recorded holds the fields of a run's record that a status shows. They never change. Reading the resolved
+// experiment of a large grid, of several megabytes, takes a second.
 type recorded struct {
 	submitted time.Time
 	spec      runs.Spec // without the experiment
 	cells     []status.Cell
 	head      *experiment.Spec // with the first cells only, for a glance at storage
-	err       error            // if the experiment cannot be read
+	err       error            // why the experiment or its outputs cannot be read, or nil
 	gated     bool             // some cell has limits of audit.fail_if
 	verdict   verdict
 }
@@ -57,8 +57,8 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	return r
 }
 
-// plannedCells returns the cells of a run with an unreadable experiment, with the fields that
-// the record of its plan has.
+// plannedCells returns the cells of a run with an unreadable experiment, with the fields in the record of
+// its plan.
 func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	p, err := plan.ReadNewestRecord(ctx, l.archive, run.ID)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	})
 }
 
-// specOf returns the experiment of a run or, if it cannot be read, the part in the record of the plan.
+// specOf returns the experiment of a run or, if it cannot be read, the fields in the record of its plan.
 func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, error) {
 	spec, err := runs.Experiment(run)
 	if err == nil {
@@ -88,8 +88,8 @@ type records struct {
 	known map[string]*recorded // by run
 }
 
-// find returns the entry of a run with this time of submission, or nil. The id of a
-// removed run may be reused.
+// find returns the entry of a run with this time of submission, or nil. The time matters because the id of
+// a removed run may be reused.
 func (rs *records) find(run string, submitted time.Time) *recorded {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -99,8 +99,8 @@ func (rs *records) find(run string, submitted time.Time) *recorded {
 	return nil
 }
 
-// recorded returns the fields that a status shows, from the record of a run that was read
-// with its experiment.
+// recorded returns the fields that a status shows, from the record of a run that was read with its
+// experiment.
 func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
 	rs := &l.records
 	if r := rs.find(run.ID, run.State.Submitted); r != nil {
@@ -108,7 +108,7 @@ func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
 	}
 	r := l.newRecorded(ctx, run)
 	if r.submitted.IsZero() {
-		return r // its submission is incomplete
+		return r // an interrupted submission
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -126,8 +126,8 @@ func (rs *records) keep(all map[string]*recorded) {
 	maps.DeleteFunc(rs.known, func(run string, _ *recorded) bool { return all[run] == nil })
 }
 
-// readable returns the runs with readable records, the newest first, those with unreadable records, and
-// the fields that statuses show. Runs with cached fields come without their experiment.
+// readable returns the runs with readable records, the newest first, those with unreadable records, and the
+// fields that statuses show. Runs with cached fields come without their experiment.
 func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []runs.Unreadable, shown map[string]*recorded, err error) {
 	shown = make(map[string]*recorded)
 	var mu sync.Mutex // of shown
@@ -194,12 +194,12 @@ func become(c *status.Cell, state *runs.State, failed map[string]bool) {
 	}
 }
 
-// ErrKey: a run of the same experiment waits for another secret key, or is done with it.
+// ErrKey means that a run of the same experiment waits for another secret key, or is done with it.
 var ErrKey = errors.New("a secret key is missing")
 
 // CheckKeys returns an error if a done or unfinished run differs from an experiment only in its secret key:
 // that key was lost or replaced, and a second training under another key would cost as much privacy as the
-// first. It returns nil if a run has the same keys, too: it is continued or cached.
+// first. It returns nil if some run has the same keys, because that run is continued or cached.
 func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 	keys := e.Keys()
 	if len(keys) == 0 {

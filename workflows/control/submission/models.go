@@ -48,7 +48,7 @@ func (s *Submission) readModels(ctx context.Context, finder sources.Finder) erro
 	return nil
 }
 
-// readModel is a pretrained model that was read; network is empty if only the checkpoint is known.
+// readModel is a pretrained model. network is empty if only the checkpoint is known.
 type readModel struct {
 	network models.Config
 	digest  storage.Digest
@@ -57,7 +57,7 @@ type readModel struct {
 // begin sets the network of a cell to that of the model.
 func (r *readModel) begin(c *experiment.Cell) error {
 	if r.network == (models.Config{}) {
-		return nil // the experiment file has its sizes
+		return nil // the experiment file has the sizes
 	}
 	if d := &c.Experiment.Data; d.Tokens() != r.network.Vocabulary {
 		return fmt.Errorf("%s: is %d; expected %[4]d, the number of tokens in the tokenizer.json of %[3]s", c.Where("data.vocabulary.size"), d.Vocabulary.Size, c.Experiment.Model.Pretrained, r.network.Vocabulary-text.FirstWord)
@@ -98,14 +98,14 @@ func (s *Submission) readModel(ctx context.Context, finder sources.Finder, name,
 	return &readModel{network.Config(), digest}, nil
 }
 
-// auditSource is a source of an audit that cells share.
+// auditSource identifies a source of an audit that cells share.
 type auditSource struct {
 	path, source, sha256 string
 	limits               source.Limits
 }
 
-// surveyAudits reads each source that audits name, once for all cells that read it in the
-// same way, and records the digests of its files.
+// surveyAudits reads each source that audits name, once for all cells that read it in the same way, and
+// records the digests of its files.
 func (s *Submission) surveyAudits(ctx context.Context, finder sources.Finder, facts []experiment.Facts) error {
 	known := map[auditSource][]storage.Digest{}
 	for i := range s.Spec.Cells {
@@ -130,7 +130,7 @@ func (s *Submission) surveyAudits(ctx context.Context, finder sources.Finder, fa
 	return nil
 }
 
-// readSecond is a second source that cells share.
+// readSecond identifies a second source that cells share.
 type readSecond struct {
 	source, sha256 string
 	limits         source.Limits
@@ -219,7 +219,7 @@ func (s *Submission) packCode(ctx context.Context, finder sources.Finder, facts 
 func (p *packing) pack(ctx context.Context, c *experiment.Cell, role experiment.CodeRole, digest string) (storage.Digest, error) {
 	t := &c.Experiment.Training
 	if role == experiment.ScorerCode && !t.ScorerApart() {
-		return storage.Digest{}, nil // the code of the training
+		return storage.Digest{}, nil // the scorer uses the code of the training
 	}
 	directory, _ := t.CodeOf()
 	name := strings.Join([]string{directory, digest, fmt.Sprintf("%d %+v", role, t.CodeRoles)}, "\n")
@@ -244,7 +244,7 @@ func (p *packing) pack(ctx context.Context, c *experiment.Cell, role experiment.
 	return p.known[name], nil
 }
 
-// maxTokenizer is the maximum size of a file tokenizer.json, in bytes; that of Llama 3 has 9 million.
+// maxTokenizer is the maximum size of a file tokenizer.json, in bytes. That of Llama 3 has 9 million.
 const maxTokenizer = 64 << 20
 
 // readTokenizers reads each tokenizer once, and records its digest and the canaries' words in
@@ -301,7 +301,8 @@ func (s *Submission) readTokenizer(ctx context.Context, finder sources.Finder, d
 	return digest, nil
 }
 
-// findTokenizer finds the file of a tokenizer. If it is given a folder with such a file, the error names the file.
+// findTokenizer finds the file of a tokenizer. If the experiment names a folder that contains one, the
+// error names the file.
 func findTokenizer(ctx context.Context, finder sources.Finder, d *experiment.Data) (*sources.Source, error) {
 	source, err := finder.Find(ctx, d.Tokenizer, d.TokenizerSHA256)
 	if err == nil && len(source.Files) == 1 {

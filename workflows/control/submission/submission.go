@@ -31,17 +31,17 @@ import (
 
 // Submission is a checked experiment, ready to be submitted.
 type Submission struct {
-	// Spec is the resolved experiment: rounds counted, sources known by digest.
+	// Spec is the resolved experiment: rounds are counted, and digests name the sources.
 	Spec *experiment.Spec
 	// Warnings are sentences about doubtful settings.
 	Warnings []string
-	// For estimates, by cell: TokensPerExample and TokensPerUser are the mean numbers of tokens
-	// of a training example and a training user, end tokens included; TrainTokens and
-	// TestTokens the numbers of tokens of the training users and the test part. An image is one
-	// token: a model predicts its label.
+	// By cell, for estimates: TokensPerExample and TokensPerUser are the mean numbers of tokens of a
+	// training example and a training user, with end tokens; TrainTokens and TestTokens are the numbers of
+	// tokens of the training users and the test part. An image counts as one token, because a model
+	// predicts its label.
 	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
-	// Read counts the users, examples and tokens of each source, before users are balanced. Each pixel of an
-	// image is a token.
+	// Read counts the users, examples and tokens of each source, before users are balanced. Each pixel of
+	// an image counts as a token.
 	Read map[Reading]population.Counts
 
 	sources []*sources.Source // of the data, surveyed
@@ -68,23 +68,23 @@ func (s *Submission) count(files []storage.Digest, r *datasets.Recipe, f *datase
 // accepts, so that the parser reports the error.
 const maxFileBytes = 1<<20 + 1
 
-// PrepareFile checks the text of an experiment file and surveys its data, which a finder looks up. name is the
-// file's name in messages. An error lists all mistakes. PrepareFile stores nothing.
+// PrepareFile checks the text of an experiment file and surveys its data, which finder looks up. name is
+// the file's name in messages. The error lists all mistakes. PrepareFile stores nothing.
 //
-// key returns the fingerprint of the available secret key, or "". It is called only if a cell needs a
-// key, with the fingerprint that the file names first, or "". A nil function means no key.
+// key returns the fingerprint of the available secret key, or "". PrepareFile calls it only if a cell needs
+// a key, with the fingerprint that the file names first, or "". If key is nil, there is no key.
 func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Options, finder sources.Finder, key func(named string) (string, error)) (*Submission, error) {
 	spec, err := experiment.Parse(name, data, o)
 	if err != nil {
 		return nil, err
 	}
-	// Checked before the data are read, and again with the rounds that follow from them.
+	// Check now, before the data are read, and again with the rounds that follow from them.
 	if err := compile.CheckSize(spec); err != nil {
 		return nil, err
 	}
 	s := &Submission{Spec: spec}
 	if err := s.readModels(ctx, finder); err != nil {
-		return nil, err // without that of a tokenizer in the same folder
+		return nil, err // without the error about a tokenizer in the same folder
 	}
 	if err := s.readTokenizers(ctx, finder); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ type use struct {
 	// source at path.
 	experiment *experiment.Experiment
 	path       string
-	// ownData reports that the source is the cell's data; else it is its Prepared source at place.
+	// ownData reports whether the source is the cell's data. Otherwise it is the Prepared source at place.
 	ownData bool
 	place   int
 }
@@ -164,7 +164,7 @@ func (s *Submission) uses() []use {
 	return all
 }
 
-// named identifies a source and the way in which it is read.
+// named identifies a source and how it is read.
 type named struct {
 	source, sha256 string
 	limits         source.Limits
@@ -271,8 +271,7 @@ func (s *Submission) recipes(uses []use) (recipes []datasets.Recipe, at []int) {
 	return recipes, at
 }
 
-// targets returns the number of predictions on examples: a token after each word, and one
-// for a whole image.
+// targets returns the number of predictions on examples: a token after each word, or one for a whole image.
 func targets(level text.LevelScheme, c population.Counts) float64 {
 	if level.Images {
 		return float64(c.Examples)
@@ -298,9 +297,9 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 	}
 }
 
-// divide adds the division of users into devices to the facts, if the experiment asks for it.
-// If some of the data are removed before the division, users with too few examples are left
-// out as if they were removed; the task checks them.
+// divide adds the division of users into devices to the facts, if the experiment asks for it. If some data
+// are removed before the division, divide drops users with too few examples as if they were removed; the
+// task checks them.
 func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.Facts) {
 	if e.Data.Devices == nil || len(members) == 0 {
 		return
@@ -333,7 +332,7 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 // Sources returns the sources of the data, each once.
 func (s *Submission) Sources() []*sources.Source { return s.sources }
 
-// Upload uploads the sources that an uploader lacks.
+// Upload uploads the sources that to lacks.
 func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 	for _, source := range s.sources {
 		if err := source.Upload(ctx, to); err != nil {
@@ -346,7 +345,8 @@ func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 // numeral matches a number in a warning.
 var numeral = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// warn collects the cells' warnings. If some differ only in numbers, it keeps the first and counts the others.
+// warn collects the cells' warnings. Of warnings that differ only in numbers, it keeps the first and counts
+// the others.
 func (s *Submission) warn() {
 	seen, others := map[string]bool{}, map[string]int{}
 	form := func(warning string) string { return numeral.ReplaceAllString(warning, "#") }

@@ -40,7 +40,7 @@ const (
 type marks struct {
 	inv   *inventory
 	nodes map[storage.Key]need
-	// runs and sources are those with objects to keep.
+	// runs are the runs whose logs and records stay; sources are the sources that stay.
 	runs    map[string]bool
 	sources map[storage.Digest]bool
 	chains  map[storage.Key]*wantedChain
