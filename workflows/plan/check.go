@@ -9,9 +9,9 @@ import (
 	"coalmine/tasks"
 )
 
-// Check reports every inconsistency of the plan: a reference to a node or a chain that it does not hold,
-// needs that differ from a spec's inputs, a step beyond its chain, a cycle. It is nil for every plan
-// that is built properly; executors call it once before they run a plan.
+// Check returns an error that lists every inconsistency of the plan: a reference to a node or a chain that
+// it does not contain, needs that differ from a spec's inputs, a step beyond its chain, a cycle. It is nil
+// for every plan that is built properly.
 func (p *Plan) Check() error {
 	c := checker{plan: p}
 	for _, key := range SortedKeys(p.Nodes) {
@@ -50,8 +50,8 @@ const (
 	closed
 )
 
-// naming returns the name of a problem's subject. It is called only if there is a
-// problem, because a plan may have a million nodes.
+// naming returns the name of a problem's subject. It is called only for a problem, because a plan may have
+// a million nodes.
 type naming func() string
 
 func (c *checker) report(format string, args ...any) {
@@ -135,7 +135,7 @@ func (c *checker) cycles() {
 	}
 }
 
-// visit walks a chain as if it were one node, as the other nodes use it.
+// visit walks a chain as if it were one node, because other nodes use it like one.
 func (c *checker) visit(r Ref) {
 	var self any
 	var needs []Ref

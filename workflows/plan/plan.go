@@ -1,7 +1,7 @@
 // Package plan describes the wants of a run: a DAG of nodes. It is pure and does no I/O, except for the
-// records of plans in the store (Record), and for the available outputs there: of a node (LookUp), and of
-// a training of any length (Surveyor). A node is available if it is committed and its blobs can be read.
-// An unavailable node is only work (invariant 6): it is recomputed from the nearest available outputs.
+// records of plans in the store (Record), and for the available outputs there: of a node (LookUp), and of a
+// training of any length (Surveyor). A node is available if it is committed and its blobs can be read. An
+// unavailable node is only work (invariant 6): it is recomputed from the nearest available outputs.
 //
 // Most nodes are standing nodes (import the source, insert the canaries, audit a checkpoint). A training
 // is a Chain of steps, each made of parallel parts and a join. It is unrolled lazily, so a plan of a
@@ -24,11 +24,11 @@ type Plan struct {
 	Cells []Cell
 	// Nodes are the standing nodes of all cells, each once.
 	Nodes map[storage.Key]*Node
-	// Chains are the training chains of all cells by recipe, each once: cells that differ only in their
-	// audit share a chain, and its Keep is their union.
+	// Chains are the training chains of all cells by recipe, each once. Cells that differ only in their
+	// audits share a chain, whose Keep is the union of theirs.
 	Chains map[storage.Key]*Chain
-	// Sources are the files that the data of the cells are imported from, each once. In a plan
-	// of several parts, the first part has all sources.
+	// Sources are the files from which the data of the cells are imported, each once. In a plan of several
+	// parts, the first part has all sources.
 	Sources []storage.Digest
 }
 
@@ -37,7 +37,7 @@ type Cell struct {
 	Index int
 	// Name is short and unique within the run, such as "c03".
 	Name string
-	// Label is for display: "by-user, fedavg".
+	// Label is for display, such as "by-user, fedavg".
 	Label string
 	// Axes and Row are its place in the grid, in the JSON of the experiment.
 	Axes, Row json.RawMessage
@@ -45,22 +45,22 @@ type Cell struct {
 	Report Ref
 	// Model is the final checkpoint. Report and Model are the targets of the cell.
 	Model Ref
-	// Final is the model that is measured and exported: Model itself or a model
-	// derived from it, which the report needs.
+	// Final is the model that is measured and exported: Model, or a model derived from it that the report
+	// needs.
 	Final Ref
 	// Initial is the model before training.
 	Initial Ref
-	// Prepared is the classifier of the prepare block; zero if there is no such block.
+	// Prepared is the classifier of the prepare block, or zero.
 	Prepared Ref
 	// Vocabulary is the node with the words of the model's tokens, in its blob "vocabulary".
 	Vocabulary Ref
-	// Population is the node that assigns training data to users, Shards the node with their text.
+	// Population is the node that assigns training data to users; Shards is the node with their text.
 	Population, Shards Ref
-	// Devices is the node that names the owner of each user's device; zero if users are not divided.
+	// Devices is the node that names the owner of each user's device, or zero if users are not divided.
 	Devices Ref
 	// Recorded lists the standing nodes with the recorded updates, in the order of rounds.
 	Recorded []storage.Key
-	// Chain has the whole steps of the cell's training, nil if there are none.
+	// Chain has the whole steps of the cell's training; it is nil if there are none.
 	Chain *Chain
 	// Tail is the part of the training after its chain.
 	Tail Tail
@@ -78,13 +78,13 @@ type Ref struct {
 // Node is a standing node.
 type Node struct {
 	tasks.Spec
-	// Label is for display and not part of the key: "random sampling 3 of 9 at round 400".
+	// Label is for display and not part of the key, such as "random sampling 3 of 9 at round 400".
 	Label string
 	// Needs are the inputs of the spec, in the same order.
 	Needs []Ref
 }
 
-// Input returns the key of the node's input of that name, zero if it has no such input.
+// Input returns the key of the node's input of a name, or zero.
 func (n *Node) Input(name string) storage.Key {
 	for _, in := range n.Inputs {
 		if in.Name == name {
@@ -110,8 +110,8 @@ type Template struct {
 // Chain is a training: Origin -> step 1 -> ... -> step Steps. Step r is done
 // when its join has committed; the join's blob tasks.ModelBlob is checkpoint r.
 type Chain struct {
-	// Recipe identifies the training: everything that determines its bytes except the number of steps,
-	// audits and retention, so that more steps extend the chain.
+	// Recipe identifies the training: all that determines its bytes except the number of steps, audits and
+	// retention, so that more steps extend the chain.
 	Recipe storage.Key
 	// Origin is the standing node with the initial model: checkpoint 0.
 	Origin Ref
@@ -119,37 +119,38 @@ type Chain struct {
 	Steps int
 	// StepRounds is the number of rounds (fedavg: 1) or SGD steps of one chain step.
 	StepRounds int
-	// Width is the number of parallel parts; 0 if a step is only the join.
+	// Width is the number of parallel parts, 0 if a step is only the join.
 	Width int
 	Part  Template
 	Join  Template
-	// Keep lists the steps with checkpoints that stay while the run exists,
-	// ascending: the audited ones and the last.
+	// Keep lists, ascending, the steps with checkpoints that stay while the run exists: the audited ones
+	// and the last.
 	Keep []int
-	// Every and KeepLast are the rolling retention: of the checkpoints at
-	// multiples of Every, the newest KeepLast stay. Every 0 keeps none.
+	// Every and KeepLast are the rolling retention: of the checkpoints at multiples of Every, the newest
+	// KeepLast stay. If Every is 0, none stay.
 	Every, KeepLast int
 
 	memo keyMemo
 }
 
-// keyMemo caches keys so that the hash chain is walked no further than a segment: the
-// keys of all boundaries so far and of the two latest requested steps, because each
-// part of a step asks for the step and the one before.
+// keyMemo caches keys, so that Key walks the hash chain no further than a segment. It holds the keys of all
+// boundaries so far and of the two latest requested steps, because each part of a step asks for the step
+// and the one before.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps
 	recent     [2]stepKey
 }
 
-// stepKey is the key of a step; the zero value holds no key.
+// stepKey is the key of a step. The zero value holds no key.
 type stepKey struct {
 	step int
 	key  storage.Key
 }
 
-// Key is the key of step r, 0 <= r: a bare hash chain, K[r] = H(recipe, r, K[r-1]), with K[0] =
-// H(recipe). Steps beyond Steps have keys too: a run that wants more steps extends the chain.
+// Key returns the key of step r, r >= 0. The keys are a bare hash chain, K[r] = H(recipe, r, K[r-1]), with
+// K[0] = H(recipe). Steps beyond Steps have keys too, because a run that wants more steps extends the
+// chain.
 func (c *Chain) Key(r int) storage.Key {
 	m := &c.memo
 	m.mu.Lock()
@@ -167,7 +168,7 @@ func (c *Chain) Key(r int) storage.Key {
 	return c.within(Segment(r), r)
 }
 
-// within returns the key of a step at or after the boundary of its segment.
+// within returns the key of step r, at or after the boundary of its segment.
 func (c *Chain) within(segment, r int) storage.Key {
 	m, from := &c.memo, stepKey{segment * tasks.SegmentSteps, c.memo.boundaries[segment]}
 	for _, known := range m.recent {
@@ -183,14 +184,14 @@ func (c *Chain) within(segment, r int) storage.Key {
 	return key
 }
 
-// Segment is the number of segments that are complete at step r; equally, the
-// index of the segment that step r+1 belongs to.
+// Segment returns the number of segments that are complete at step r, which is also the index of the
+// segment of step r+1.
 func Segment(r int) int { return r / tasks.SegmentSteps }
 
 // Boundary reports whether step r ends a segment, so that its record lasts.
 func Boundary(r int) bool { return r > 0 && r%tasks.SegmentSteps == 0 }
 
-// SegmentEnd is the boundary that closes the segment of step r, r >= 1.
+// SegmentEnd returns the boundary that closes the segment of step r, r >= 1.
 func SegmentEnd(r int) int {
 	return (r + tasks.SegmentSteps - 1) / tasks.SegmentSteps * tasks.SegmentSteps
 }
@@ -203,7 +204,7 @@ func (c *Chain) walk(k storage.Key, from, to int) storage.Key {
 	return k
 }
 
-// PartKey is the key of part j of step r.
+// PartKey returns the key of part j of step r.
 func (c *Chain) PartKey(r, j int) storage.Key {
 	h := tasks.NewHasher("part")
 	h.Key(c.Key(r))
@@ -211,7 +212,7 @@ func (c *Chain) PartKey(r, j int) storage.Key {
 	return h.Sum()
 }
 
-// At is a reference to step r; step 0 is the origin.
+// At returns a reference to step r. Step 0 is the origin.
 func (c *Chain) At(r int) Ref {
 	if r == 0 {
 		return c.Origin
@@ -219,14 +220,14 @@ func (c *Chain) At(r int) Ref {
 	return Ref{Key: c.Key(r), Chain: c, Step: r}
 }
 
-// PartSpec is the task of part j of step r.
+// PartSpec returns the task of part j of step r.
 func (c *Chain) PartSpec(r, j int) tasks.Spec {
 	s := c.Part.spec(c.At(r-1), r)
 	s.Key, s.Part = c.PartKey(r, j), j
 	return s
 }
 
-// JoinSpec is the task that ends step r.
+// JoinSpec returns the task that ends step r.
 func (c *Chain) JoinSpec(r int) tasks.Spec {
 	s := c.Join.spec(c.At(r-1), r)
 	s.Key = c.Key(r)
@@ -273,13 +274,13 @@ const (
 
 // Tail is the rest of a central training after its last whole chain step.
 type Tail struct {
-	After  int // chain steps of a cell whose Model is not a step of its chain
+	After  int // chain steps of a cell if its Model is not a step of its chain
 	Rounds int // length in SGD steps; 0 if there is no tail
 	Node   Ref // standing node that runs these steps
 }
 
-// ChainSteps returns the number of steps of its chain that the cell wants; the
-// chain may be longer for other cells.
+// ChainSteps returns the number of steps that the cell wants of its chain. The chain may be longer for
+// other cells.
 func (c *Cell) ChainSteps() int {
 	if c.Tail != (Tail{}) {
 		return c.Tail.After
@@ -287,11 +288,11 @@ func (c *Cell) ChainSteps() int {
 	return c.Model.Step
 }
 
-// Rounds is the length of the cell's training in its Unit, the tail included.
+// Rounds returns the length of the cell's training in its Unit, including the tail.
 func (c *Cell) Rounds() int { return c.roundsAt(c.ChainSteps()) + c.Tail.Rounds }
 
-// RoundsDone returns the finished part of Rounds for a training whose chain is at a
-// step, or whose model is available.
+// RoundsDone returns the finished part of Rounds. step is the step that the chain has reached; trained
+// reports whether the model is available.
 func (c *Cell) RoundsDone(step int, trained bool) int {
 	if trained {
 		return c.Rounds()
@@ -306,18 +307,19 @@ func (c *Cell) roundsAt(step int) int {
 	return step * c.Chain.StepRounds
 }
 
-// Limits of a plan. A plan within them takes seconds to make, and about 1 GB of
-// memory together with the coordinator's state for it.
+// Limits of a plan. A plan within them takes seconds to make and, together with the coordinator's state for
+// it, about 1 GB of memory.
 const (
 	// MaxNodes is the maximum sum of the cells' standing nodes; a shared node counts for each cell.
 	MaxNodes = 1_000_000
-	// MaxSteps is the maximum sum of the chains' steps: the key of a step is a hash of
-	// the key before it.
+	// MaxSteps is the maximum sum of the chains' steps. It is bounded because the key of a step is a hash
+	// of the key before it.
 	MaxSteps = 20_000_000
 )
 
-// Parts yields a plan in parts, and io.EOF after the last. Each part is the complete plan of some cells:
-// nodes common to several parts are in each. So a reader of the parts never holds all of a large plan.
+// Parts yields a plan in parts, and io.EOF after the last. Each part is the complete plan of some cells;
+// nodes common to several parts are in each of them. So a reader of the parts never holds all of a large
+// plan.
 type Parts func() (*Plan, error)
 
 // SinglePart yields a plan as a single part.
@@ -350,7 +352,7 @@ func (p *Plan) Add(part *Plan) {
 	}
 }
 
-// moveTo makes the cell refer to the chains of another plan, which must have its training.
+// moveTo makes the cell refer to the chains of another plan, which must contain its training.
 func (c *Cell) moveTo(chains map[storage.Key]*Chain) {
 	if c.Chain != nil {
 		c.Chain = chains[c.Chain.Recipe]
@@ -362,8 +364,8 @@ func (c *Cell) moveTo(chains map[storage.Key]*Chain) {
 	}
 }
 
-// Extend merges another cell's chain of the same recipe: the longer of the two,
-// with the checkpoints that either keeps.
+// Extend merges another cell's chain of the same recipe: it takes the longer of the two, with the
+// checkpoints that either keeps.
 func (c *Chain) Extend(other *Chain) {
 	if other.Steps > c.Steps {
 		c.Steps, c.Every, c.KeepLast = other.Steps, other.Every, other.KeepLast

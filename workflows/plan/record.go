@@ -1,16 +1,15 @@
-// These files store the plans of a run with the run: the keys of its nodes, their inputs,
-// and the targets of its cells. So a build that would give its nodes other keys, or cannot plan it,
-// can still show, export and verify a finished run, and distinguish its nodes from garbage.
+// These files store the plans of a run with the run: the keys of its nodes, their inputs, and the targets
+// of its cells. So a build that would give the nodes other keys, or cannot plan the run, can still show,
+// export and verify a finished run, and distinguish its nodes from garbage.
 //
-// A leader records a plan once, before it works on it ([Record.Keep]). The plan stays the same while
-// the run continues under builds that make the same keys; a build that makes other keys records
-// another plan. The run is computed by the newest plan; the nodes of older plans also stay as long
-// as the run's record.
+// A leader records a plan once, before it works on the run ([Record.Keep]). The plan stays the same while
+// the run continues under builds that make the same keys; a build that makes other keys records another
+// plan. The newest plan computes the run; the nodes of older plans also stay as long as the run's record.
 //
-// A record has two parts, both compressed lines of JSON under the digest of the uncompressed text:
-// an outline with the chains and the cells, and the standing nodes in blocks. Nodes are numbered
-// in the order of the blocks. "17" refers to node 17, "400@2" to step 400 of chain 2; the key of a
-// step follows from the chain's recipe ([plan.Chain.Key]).
+// A record has two parts, both compressed lines of JSON, stored under the digest of the uncompressed text:
+// an outline with the chains and the cells, and the standing nodes in blocks. Nodes are numbered in the
+// order of the blocks. "17" refers to node 17, "400@2" to step 400 of chain 2; the key of a step follows
+// from the chain's recipe ([plan.Chain.Key]).
 
 package plan
 
@@ -32,11 +31,11 @@ import (
 	"coalmine/tasks"
 )
 
-// LostReport is the message about a done cell, in a run without a recorded plan, without a report under the
-// key of this build.
+// LostReport is the message about a done cell of a run without a recorded plan, if the store lacks its
+// report under the key of this build.
 const LostReport = "it is done, but its report is not in the store under the key that this build computes: a build with other keys computed it without recording a plan, or the report is gone; use that build, or run the experiment again, which does not change this run"
 
-// clocks bounds the difference between the clocks of a cluster.
+// clocks bounds the difference between the clocks of a cluster's machines.
 const clocks = 5 * time.Minute
 
 // IsReportOf reports whether a run without a recorded plan can have finished with a report. A report that
@@ -45,8 +44,7 @@ func IsReportOf(report *storage.Commit, finished time.Time) bool {
 	return finished.IsZero() || !report.Provenance.Started.After(finished.Add(clocks))
 }
 
-// HasReport reports whether the store has, under a key, a report with which such a run
-// can have finished.
+// HasReport reports whether the store has a report under a key, with which such a run can have finished.
 func HasReport(ctx context.Context, archive *storage.Archive, key storage.Key, finished time.Time) (bool, error) {
 	report, err := archive.Committed(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
@@ -70,7 +68,7 @@ type outline struct {
 	Cells   []cell           `json:"cells"`
 }
 
-// ref is a reference to a node; "" is no reference.
+// ref is a reference to a node, or "" for no reference.
 type ref string
 
 // input is an input of a template.
@@ -128,12 +126,12 @@ type cell struct {
 // blockNodes bounds the nodes of a block.
 const blockNodes = 4096
 
-// block is one line of nodes, column by column. Its texts are numbered from 1; 0 is the empty text.
+// block is one line of nodes, column by column. Its texts are numbered from 1; 0 means the empty text.
 type block struct {
 	Texts []string `json:"texts"`
-	// Keys has 32 bytes for each node.
+	// Keys holds 32 bytes for each node.
 	Keys []byte `json:"keys"`
-	// Versions has the versions of the kinds; the other columns up to Terms are numbers of texts.
+	// Versions holds the versions of the kinds; the other columns up to Terms hold numbers of texts.
 	// SecretKeys, Classes and Terms are missing if all are empty.
 	Kinds      []int `json:"kinds"`
 	Versions   []int `json:"versions"`
@@ -142,17 +140,17 @@ type block struct {
 	SecretKeys []int `json:"secret_keys,omitempty"`
 	Classes    []int `json:"classes,omitempty"`
 	Terms      []int `json:"terms,omitempty"`
-	// Inputs has the number of inputs of each node. Names (numbers of texts) and Needs have an entry
-	// for each input of all nodes. A need is the number of a node or, below 0, an index into Steps: -1
-	// is the first.
+	// Inputs holds the number of inputs of each node. Names (numbers of texts) and Needs hold an entry for
+	// each input of all nodes. A need is the number of a node or, below 0, refers to Steps: -1 is its first
+	// element.
 	Inputs []int `json:"inputs"`
 	Names  []int `json:"names"`
 	Needs  []int `json:"needs"`
 	Steps  []ref `json:"steps,omitempty"`
 }
 
-// RecordWriter makes the record of a plan from its parts. It copies the data that it keeps, so a part
-// may change afterwards. The zero value is an empty record.
+// RecordWriter makes the record of a plan from its parts. It copies the data that it needs, so a part may
+// change afterwards. The zero value is an empty record.
 type RecordWriter struct {
 	outline outline
 	numbers map[storage.Key]int // numbers of the standing nodes
@@ -161,7 +159,7 @@ type RecordWriter struct {
 	err     error // the first
 }
 
-// Add adds a part of the plan, which must be complete: see plan.Plan.Check.
+// Add adds a part of the plan. The part must be complete, as Plan.Check defines it.
 func (w *RecordWriter) Add(part *Plan) error {
 	if w.numbers == nil {
 		w.numbers, w.chains, w.nodes = make(map[storage.Key]int), make(map[storage.Key]int), newPacker()
@@ -183,7 +181,7 @@ func (w *RecordWriter) Add(part *Plan) error {
 	return w.err
 }
 
-// number numbers the nodes and chains of a part that no earlier part has, and returns these nodes.
+// number numbers the nodes and chains that no earlier part has, and returns the keys of these nodes.
 func (w *RecordWriter) number(part *Plan) (fresh []storage.Key) {
 	for _, key := range SortedKeys(part.Nodes) {
 		if _, known := w.numbers[key]; !known {
@@ -235,7 +233,7 @@ func (w *RecordWriter) block(part *Plan, keys []storage.Key) *block {
 // numbering numbers values from 0.
 type numbering[V comparable] map[V]int
 
-// of returns the number of a value. It numbers a new value and adds it to the list.
+// of returns the number of a value. It numbers a new value and appends it to the list.
 func (x numbering[V]) of(value V, list *[]V) int {
 	n, known := x[value]
 	if !known {
@@ -246,7 +244,7 @@ func (x numbering[V]) of(value V, list *[]V) int {
 	return n
 }
 
-// chain adds a chain or, if another part has it, the wants of this part.
+// chain adds a chain or, if an earlier part has it, merges the wants of this part.
 func (w *RecordWriter) chain(c *Chain) {
 	x := &w.outline.Chains[w.chains[c.Recipe]]
 	if !x.Recipe.IsZero() {
@@ -354,7 +352,7 @@ func (r *Record) Keep(ctx context.Context, archive *storage.Archive, run string)
 	}
 }
 
-// stands reports whether the n-th record of the run is the same.
+// stands reports whether the n-th record of the run equals r.
 func (r *Record) stands(ctx context.Context, archive *storage.Archive, run string, n int) (bool, error) {
 	var found head
 	err := archive.Plan(ctx, run, n, &found)

@@ -16,8 +16,8 @@ import (
 	"coalmine/tasks"
 )
 
-// ReadNewestRecord returns the newest undamaged recorded plan of a run. The error wraps
-// storage.ErrNotFound if there is none, storage.ErrNewer if a newer build recorded it.
+// ReadNewestRecord returns the newest undamaged recorded plan of a run. The error wraps storage.ErrNotFound
+// if there is none, or storage.ErrNewer if a newer build recorded it.
 func ReadNewestRecord(ctx context.Context, archive *storage.Archive, run string) (*Plan, error) {
 	numbers, err := archive.Plans(ctx, run)
 	if err != nil {
@@ -34,13 +34,13 @@ func ReadNewestRecord(ctx context.Context, archive *storage.Archive, run string)
 	return nil, err
 }
 
-// ReadRecords calls do with each undamaged recorded plan of a run, the newest last, and reports whether
-// the newest record is among them.
+// ReadRecords calls do with each undamaged recorded plan of a run, the newest last, and reports whether the
+// newest record is among them.
 func ReadRecords(ctx context.Context, archive *storage.Archive, run string, do func(*Plan)) (known bool, err error) {
 	return readAll(ctx, archive, run, true, do)
 }
 
-// ReadOutlines is like ReadRecords, but leaves out the standing nodes; references to them are zero.
+// ReadOutlines is like ReadRecords but omits the standing nodes; references to them are zero.
 func ReadOutlines(ctx context.Context, archive *storage.Archive, run string, do func(*Plan)) (known bool, err error) {
 	return readAll(ctx, archive, run, false, do)
 }
@@ -61,8 +61,8 @@ func readAll(ctx context.Context, archive *storage.Archive, run string, whole bo
 	return known, nil
 }
 
-// read reads a recorded plan: the whole, or its outline. The error wraps storage.ErrCorrupt if the record is
-// damaged or a part of it is gone.
+// read reads a recorded plan, whole or only its outline. The error wraps storage.ErrCorrupt if the record
+// is damaged or a part of it is missing.
 func read(ctx context.Context, archive *storage.Archive, run string, n int, whole bool) (*Plan, error) {
 	var h head
 	if err := archive.Plan(ctx, run, n, &h); err != nil {
@@ -90,8 +90,8 @@ func read(ctx context.Context, archive *storage.Archive, run string, n int, whol
 // decoder decodes a plan from its record.
 type decoder struct {
 	outline outline
-	// nodes are in the order of their numbers; their needs are refs. It is empty if only the
-	// outline was read.
+	// nodes are in the order of their numbers, and needs are those of their blocks. Both are empty if only
+	// the outline was read.
 	nodes []*Node
 	needs []needs
 	texts map[string]text // one copy of each
@@ -129,13 +129,13 @@ func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run s
 	})
 }
 
-// text is a text of a record in the forms in which a plan uses it.
+// text is a text of a record in both forms in which a plan uses it.
 type text struct {
 	string
 	raw json.RawMessage // nil for the empty text
 }
 
-// column reads a column of a block: numbers of texts, which may be missing if all are empty.
+// column reads a column of a block: numbers of texts. The column may be missing if all are empty.
 func (d *decoder) column(b *block, column []int, n int) []text {
 	if len(column) == 0 {
 		return make([]text, n)
@@ -156,7 +156,7 @@ func (d *decoder) column(b *block, column []int, n int) []text {
 	return texts
 }
 
-// text returns a text. Equal texts share one copy.
+// text returns the forms of s. Equal texts share one copy.
 func (d *decoder) text(s string) text {
 	known, there := d.texts[s]
 	if !there {
@@ -194,7 +194,7 @@ func (d *decoder) addBlock(b *block) {
 	d.needs = append(d.needs, needs{n, b.Needs, b.Steps})
 }
 
-// needs decodes the needs of a block's nodes: see block.
+// needs holds the undecoded needs of a block's nodes; see block.
 type needs struct {
 	nodes   int
 	numbers []int
@@ -230,7 +230,7 @@ func (d *decoder) need(n int, steps []Ref) Ref {
 	return Ref{Key: d.nodes[n].Key}
 }
 
-// raw returns JSON that was recorded as text, nil for the empty text.
+// raw returns JSON that was recorded as text, or nil for the empty text.
 func raw(text string) json.RawMessage {
 	if text == "" {
 		return nil
@@ -349,8 +349,8 @@ func (d *decoder) step(step int, chain string) Ref {
 	return c.At(step)
 }
 
-// readLines passes all lines of a part of a plan to read and compares their digest. Lines that
-// cannot be decoded, and a missing part, count as damage.
+// readLines passes all lines of a part of a plan to read, and compares their digest. Lines that cannot be
+// decoded and a missing part count as damage.
 func readLines(ctx context.Context, archive *storage.Archive, run string, digest storage.Digest, read func(*json.Decoder) error) error {
 	err := archive.ReadPlanned(ctx, run, digest, func(r io.Reader) error {
 		source := &source{r: r}
@@ -385,7 +385,7 @@ func unpack(r io.Reader, digest storage.Digest, read func(*json.Decoder) error) 
 	return nil
 }
 
-// source keeps the error of the store.
+// source keeps an error of the store apart from errors of decoding.
 type source struct {
 	r   io.Reader
 	err error

@@ -17,26 +17,24 @@ import (
 
 // StoredChain is the state of a chain in storage.
 type StoredChain struct {
-	// Frontier is the highest committed step found, 0 if there is none.
+	// Frontier is the highest committed step found, or 0.
 	Frontier int
-	// Checkpoints lists steps with available checkpoints, ascending: the requested
-	// ones or, for unavailable ones, the nearest below.
+	// Checkpoints lists steps with available checkpoints, ascending: the requested ones or, if they are
+	// unavailable, the nearest below.
 	Checkpoints []int
 }
 
 // Surveyor finds the position of a chain without listing objects.
 //
-// Every boundary up to the frontier and every step of the open segment up to the frontier has a record.
+// Every boundary up to the frontier, and every step of the open segment up to the frontier, has a record.
 // Both sequences have no gaps, so they can be bisected. A replay leaves the same records in its segment.
-// Other deleted outputs are only work: the steps found are available, even if later ones were
-// overlooked.
+// Other deleted outputs are only work: the steps found are available, even if later ones are overlooked.
 type Surveyor struct {
-	// LookUp looks up a node in storage, Has only its record. LookUp is called concurrently.
+	// LookUp looks up a node in storage; Has looks up only its record. LookUp is called concurrently.
 	LookUp func(context.Context, storage.Key) (Stored, error)
 	Has    func(context.Context, storage.Key) (bool, error)
 	Chain  *Chain
-	// Kept returns the steps with checkpoints that are kept at a frontier, and
-	// so are likely to be found.
+	// Kept returns the steps with checkpoints that are kept at a frontier, and so are likely to exist.
 	Kept func(frontier int) []int
 }
 
@@ -47,8 +45,8 @@ func NewSurveyor(archive *storage.Archive, chain *Chain, kept func(frontier int)
 	}
 }
 
-// Survey looks for the frontier up to the end of the segment of step limit, and
-// for the nearest available checkpoint at or below each of the goals.
+// Survey looks for the frontier up to the end of the segment of step limit, and for the nearest available
+// checkpoint at or below each goal.
 func (s Surveyor) Survey(ctx context.Context, limit int, goals []int) (StoredChain, error) {
 	x := &search{Surveyor: s, ctx: ctx, seen: make(map[int]Stored), near: make(map[int]int)}
 	out := StoredChain{Frontier: x.frontier(limit)}
@@ -83,21 +81,22 @@ type search struct {
 }
 
 // frontier bisects the boundaries, then the segment above the last of them. The boundary at the end of
-// limit's segment counts: if a longer run has closed the segment, the records before it are gone.
+// limit's segment counts, because a longer run that has closed the segment has deleted the records before
+// it.
 func (x *search) frontier(limit int) int {
 	closed := x.bisect(Segment(SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
 	boundary := closed * tasks.SegmentSteps
 	return x.lastOf(boundary, min(boundary+tasks.SegmentSteps-1, limit))
 }
 
-// lastOf returns the last of the recorded steps that follow from without a gap,
-// at most to; from if there are none.
+// lastOf returns the last of the recorded steps that follow from without a gap, at most to. It returns from
+// if there are none.
 func (x *search) lastOf(from, to int) int {
 	return from + x.bisect(to-from, func(i int) int { return from + i })
 }
 
-// bisect returns the highest i of 1..n for which step(i) has a record, 0 if
-// there is none. All steps below must have one, too.
+// bisect returns the highest i of 1..n for which step(i) has a record, or 0. All steps below it must have
+// records, too.
 func (x *search) bisect(n int, step func(i int) int) int {
 	return sort.Search(max(n, 0), func(i int) bool { return !x.committed(step(i + 1)) })
 }
@@ -123,8 +122,8 @@ func (x *search) available(step int) bool {
 	return n.Available()
 }
 
-// lookAhead looks up concurrently the steps that nearest will ask for: a training with
-// recorded updates has thousands.
+// lookAhead looks up the steps that nearest will ask for, concurrently: a training with recorded updates
+// has thousands of them.
 func (x *search) lookAhead(steps []int) {
 	steps = slices.DeleteFunc(slices.Clone(steps), func(step int) bool { return step < 1 })
 	if x.err != nil {
@@ -143,18 +142,18 @@ func (x *search) lookAhead(steps []int) {
 	}
 }
 
-// nearest returns the highest step up to t at which it finds an available checkpoint, 0 for the origin:
-// t itself, or the last step of a row of records (of an interrupted training or replay), or a candidate,
-// or a boundary. A row ends below the next candidate or boundary, which may have a record from an
-// earlier pass.
+// nearest returns the highest step up to t at which it finds an available checkpoint, or 0 for the origin.
+// The step is t itself, the last of a sequence of records (left by an interrupted training or replay), a
+// candidate, or a boundary. A sequence ends below the next candidate or boundary, which may have a record
+// from an earlier pass.
 func (x *search) nearest(t int) int {
 	if t < 1 || x.available(t) {
 		return max(t, 0)
 	}
 	for top := t; top > 0 && x.err == nil; {
 		for _, start := range x.startsBelow(top) {
-			// In the open segment all records exist before a replay: then only
-			// the checkpoints tell its position.
+			// In the open segment all records existed before a replay, so only the checkpoints tell its
+			// position.
 			for step := x.lastOf(start, top-1); step > start; step-- {
 				if x.available(step) {
 					return step
@@ -172,8 +171,8 @@ func (x *search) nearest(t int) int {
 	return 0
 }
 
-// startsBelow returns the steps of top's segment at which a row of records may
-// begin: candidates below top, and the boundary, descending.
+// startsBelow returns the steps of top's segment at which a sequence of records may begin, descending:
+// candidates below top, and the boundary.
 func (x *search) startsBelow(top int) []int {
 	boundary := Segment(top-1) * tasks.SegmentSteps
 	var starts []int
@@ -187,18 +186,18 @@ func (x *search) startsBelow(top int) []int {
 
 // Stored is the state of a node in storage.
 type Stored struct {
-	// Commit is the node's record, nil if there is none, or if it is torn.
+	// Commit is the node's record, or nil if the record is missing or torn.
 	Commit *storage.Commit
-	// Torn reports an invalid record: its writer was interrupted.
+	// Torn reports whether the record is invalid because its writer was interrupted.
 	Torn bool
-	// Evicted names the blobs that are gone.
+	// Evicted names the blobs that are missing.
 	Evicted []string
 }
 
 // Available reports whether the node is committed with all its blobs.
 func (n Stored) Available() bool { return n.Commit != nil && len(n.Evicted) == 0 }
 
-// Reason returns the reason why the node is or isn't cached, for display.
+// Reason explains why the node is or isn't cached, for display.
 func (n Stored) Reason() string {
 	switch {
 	case n.Torn:
@@ -211,7 +210,7 @@ func (n Stored) Reason() string {
 	return "cached"
 }
 
-// LookUp looks up a node in storage. It is not an error if the node is missing, torn or evicted.
+// LookUp looks up a node in storage. A missing, torn or evicted node is not an error.
 func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Stored, error) {
 	c, err := archive.Committed(ctx, key)
 	switch {
@@ -243,8 +242,8 @@ func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Cont
 	return found, err
 }
 
-// Damaged reads the blobs of the available nodes among found, if read wants them, and adds the damaged
-// ones to Evicted. It returns the nodes that have some.
+// Damaged reads the blobs of the available nodes in found for which read returns true, and adds the damaged
+// ones to Evicted. It returns the nodes that have damaged blobs.
 func Damaged(ctx context.Context, archive *storage.Archive, found []Stored, read func(storage.Key) bool) ([]*Stored, error) {
 	var nodes []*Stored
 	for i := range found {
@@ -259,8 +258,8 @@ func Damaged(ctx context.Context, archive *storage.Archive, found []Stored, read
 	return slices.DeleteFunc(nodes, func(n *Stored) bool { return n.Available() }), err
 }
 
-// LastStep returns the step that a training has reached; 0 if no step is recorded. Records of boundaries
-// last, and records of steps while their segment is open, so both can be bisected.
+// LastStep returns the step that a training has reached, or 0. Records of boundaries last, and records of
+// steps last while their segment is open, so both can be bisected.
 func LastStep(ctx context.Context, archive *storage.Archive, chain *Chain) (int, error) {
 	var failed error
 	missing := func(step int) bool {
@@ -279,9 +278,9 @@ func LastStep(ctx context.Context, archive *storage.Archive, chain *Chain) (int,
 	return from + open, failed
 }
 
-// Rows returns metric rows of a training's steps, in order: all rows of its open segment, and of closed
-// segments the first, the last and others evenly between them, about most rows in total, or all rows if
-// most is 0. Rows without a record are left out.
+// Rows returns metric rows of a training's steps, in order: all rows of its open segment and, of its closed
+// segments, the first, the last and others evenly between them. It reads about most segments, or all if
+// most is 0, and omits rows without a record.
 func Rows(ctx context.Context, archive *storage.Archive, chain *Chain, most int) ([]checkpoints.Row, error) {
 	done, err := LastStep(ctx, archive, chain)
 	if err != nil || done == 0 {
@@ -309,7 +308,7 @@ func Rows(ctx context.Context, archive *storage.Archive, chain *Chain, most int)
 	return append(rows, open...), err
 }
 
-// StepRow returns the metric row of a step, nil if its record is gone.
+// StepRow returns the metric row of a step, or nil if its record is gone.
 func StepRow(ctx context.Context, archive *storage.Archive, chain *Chain, step int) (*checkpoints.Row, error) {
 	name, decode := tasks.RowsBlob, checkpoints.DecodeRows
 	if Boundary(step) {
@@ -322,7 +321,7 @@ func StepRow(ctx context.Context, archive *storage.Archive, chain *Chain, step i
 	return &rows[len(rows)-1], nil
 }
 
-// TailRows returns the metric rows of the tail of a training; for a running command, the rows
+// TailRows returns the metric rows of the tail of a training. For a running command, these are the rows
 // reported so far.
 func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
 	rows, err := stepRows(ctx, archive, key)
@@ -340,8 +339,8 @@ func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([
 	return state.Rows, nil
 }
 
-// stepRows returns the rows in the record of a step of an open segment, or of
-// the tail of a training; nil if the record is gone.
+// stepRows returns the rows in the record of a step of an open segment or of the tail of a training, or nil
+// if the record is gone.
 func stepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
 	return readRows(ctx, archive, key, tasks.RowsBlob, checkpoints.DecodeRows)
 }

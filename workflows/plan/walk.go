@@ -28,8 +28,8 @@ func SortedKeys[V any](m map[storage.Key]V) []storage.Key {
 	return keys
 }
 
-// Needed returns the given nodes, and the standing nodes and trainings that
-// they are made from: each once, after its inputs.
+// Needed returns the given nodes, and the standing nodes and trainings from which they are made, each once
+// and after its inputs.
 func (p *Plan) Needed(refs ...Ref) ([]*Node, []*Chain) {
 	w := walk{plan: p, seen: map[storage.Key]bool{}}
 	for _, r := range refs {
@@ -71,8 +71,8 @@ func (w *walk) visitAll(refs []Ref) {
 	}
 }
 
-// Kept returns the nodes with outputs that stay with a finished run: standing nodes and kept
-// steps of trainings.
+// Kept returns the nodes with outputs that stay with a finished run: standing nodes and the kept steps of
+// trainings.
 func (p *Plan) Kept() []storage.Key {
 	keys := SortedKeys(p.Nodes)
 	for _, recipe := range SortedKeys(p.Chains) {
@@ -83,9 +83,9 @@ func (p *Plan) Kept() []storage.Key {
 	return keys
 }
 
-// LastingSteps returns the steps with records that may outlive the training,
-// ascending: the kept ones, the ends of segments, the checkpoints of the rolling
-// retention, and the steps of the last segment if it is open.
+// LastingSteps returns the steps with records that may outlive the training, ascending: the kept ones, the
+// ends of segments, the checkpoints of the rolling retention, and the steps of the last segment if it is
+// open.
 func (c *Chain) LastingSteps() []int {
 	steps := slices.Clone(c.Keep)
 	for step := tasks.SegmentSteps; step <= c.Steps; step += tasks.SegmentSteps {

@@ -6,8 +6,7 @@
 //	            \         \                /
 //	             draw ---- insert --------
 //
-// Audits that insert their own data do so between partition and training. Package
-// audits compiles the measurements of an audit.
+// Audits that insert their own data do so between partition and training.
 package compile
 
 import (
@@ -40,7 +39,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Registry returns every kind that a plan may hold: the kinds that workers must support.
+// Registry returns every kind that a plan may contain. Workers must support them.
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), filters.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
@@ -48,8 +47,8 @@ func Registry() tasks.Registry {
 	)...)
 }
 
-// Plan compiles a resolved experiment with the digests of its sources and
-// counted rounds. It does not compile an experiment that CheckSize refuses.
+// Plan compiles a resolved experiment with the digests of its sources and counted rounds. It returns the
+// error of CheckSize if the experiment is too large.
 func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	if err := CheckSize(spec); err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	return p, err
 }
 
-// partNodes is the number of standing nodes after which a part of a plan takes no further cell.
+// partNodes is the number of standing nodes from which on a part of a plan takes no further cell.
 const partNodes = 4096
 
 // Parts compiles an experiment as Plan does, some cells at a time.
@@ -93,8 +92,7 @@ func Parts(spec *experiment.Spec) (plan.Parts, error) {
 	}, nil
 }
 
-// Check returns the error of Plan, or one of several. It compiles each cell separately
-// and discards its plan.
+// Check returns an error if Plan would. It compiles each cell separately and discards the nodes.
 func Check(spec *experiment.Spec) error {
 	if err := CheckSize(spec); err != nil {
 		return err
@@ -137,7 +135,7 @@ func newCell(spec *experiment.Spec, index int, p *plan.Plan, same shared) *cell 
 type cell struct {
 	plan       *plan.Plan
 	same       shared
-	sources    *experiment.Spec // has the files of sources
+	sources    *experiment.Spec // holds the files of sources
 	index      int
 	spec       *experiment.Cell
 	experiment *experiment.Experiment
@@ -145,40 +143,40 @@ type cell struct {
 
 	// corpus is the imported source.
 	corpus plan.Ref
-	// placements is the partition, which records the positions of the canaries;
-	// population is the training data, including data that audits plant.
+	// placements is the partition, which records the positions of the canaries; population is the training
+	// data, including data planted by audits.
 	parts, balanced, canaries, insertions, placements, population, shards plan.Ref
-	// files are the files of the source, second those of further sources, and ofAudits
-	// those of the sources of audits, by path.
+	// files are the files of the source; second holds those of further sources, and ofAudits those of the
+	// sources of audits, by path.
 	files    []storage.Digest
 	second   experiment.SecondFiles
 	ofAudits map[string][]storage.Digest
-	// vocabulary is the node of the source that provides the vocabulary; zero if it is the cell's own.
+	// vocabulary is the node of the source that provides the vocabulary, or zero if that is the cell's own
+	// source.
 	vocabulary plan.Ref
-	// selected is the choice of data.select from the population; zero if there is none.
+	// selected is the choice of data.select from the population, or zero.
 	selected plan.Ref
-	// sanitized is the population after the removal of patterns; zero if there is no removal.
+	// sanitized is the population after the removal of patterns, or zero.
 	sanitized plan.Ref
 	// undivided is the population before its users are divided into devices.
 	undivided plan.Ref
-	// divided is the population of devices; zero if users are not divided.
+	// divided is the population of devices, or zero if users are not divided.
 	divided plan.Ref
-	// disagreed is the population without the sentences that two models disagree on;
-	// zero if no such filter is set.
+	// disagreed is the population without the sentences on which two models disagree, or zero.
 	disagreed plan.Ref
 
 	origin plan.Ref
-	// recorded are the nodes that gather the recorded updates of the training.
+	// recorded are the nodes that gather the training's recorded updates.
 	recorded []plan.Ref
 	chain    *plan.Chain
 	model    plan.Ref
 	rest     plan.Tail     // of the training, after its chain
-	best     plan.Ref      // the model of early stopping; zero if there is none
+	best     plan.Ref      // the model of early stopping, or zero
 	secret   *tasks.Secret // of central training, if set
 
 	// setting is the experiment as audits see it.
 	setting *audits.Setting
-	// refs has the nodes that audits refer to by their keys, planted the nodes of the planters.
+	// refs holds the nodes that audits refer to by their keys, planted the nodes of the planters.
 	refs    map[storage.Key]plan.Ref
 	planted map[audits.Planter]storage.Key
 }
@@ -250,8 +248,8 @@ func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) pl
 	return plan.Ref{Key: spec.Key}
 }
 
-// shared has the last node's label and parameters, by label. They are mostly equal in
-// all cells, so a plan of many cells holds them once.
+// shared holds the last node's label and parameters, by label. Nearly all cells have equal ones, so a plan
+// of many cells holds them once.
 type shared map[string]sharedTexts
 
 type sharedTexts struct {
@@ -259,7 +257,7 @@ type sharedTexts struct {
 	params json.RawMessage
 }
 
-// with returns the label and parameters: the shared copies if they are equal.
+// with returns the label and parameters as shared copies if they are equal to the last ones.
 func (s shared) with(label string, params json.RawMessage) (string, json.RawMessage) {
 	last, there := s[label]
 	switch {

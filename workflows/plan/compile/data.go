@@ -20,7 +20,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Recipe returns the settings that determine the preparation of a cell's data, for datasets.Survey.
+// Recipe returns the settings that determine how a cell's data are prepared, for datasets.Survey.
 func Recipe(e *experiment.Experiment) datasets.Recipe {
 	return datasets.Recipe{
 		Seed:               e.Seed,
@@ -41,7 +41,8 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 	}
 }
 
-// secrets returns the patterns of audit.natural; none if data.sanitize changes the texts that it searches.
+// secrets returns the patterns of audit.natural, or none if data.sanitize changes the texts that it
+// searches.
 func secrets(e *experiment.Experiment) filters.Wanted {
 	if f, asked := audits.FieldsOf[*natural.Fields](e.Setting()); asked && e.Data.Sanitize == nil {
 		return f.Natural.Wanted()
@@ -58,8 +59,8 @@ func Limits(e *experiment.Experiment) source.Limits {
 	return source.Limits{LineBytes: l.Line, TotalBytes: l.Text, Ratio: l.Ratio}
 }
 
-// data compiles the nodes from the source to the population: parts ->
-// vocabulary -> balance -> canaries -> partition.
+// data compiles the nodes from the source to the population: parts -> vocabulary -> balance -> canaries ->
+// partition.
 func (c *cell) data(files []storage.Digest) {
 	c.files = files
 	r := Recipe(c.experiment)
@@ -81,8 +82,8 @@ func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	return c.node(datasets.Import, label, r.Import(files, Limits(c.experiment)))
 }
 
-// encode compiles the nodes from the source to the parts. The vocabulary is computed without faults, so
-// it lacks words made by faults and words selected for being unknown.
+// encode compiles the nodes from the source to the parts. The vocabulary is computed without faults, so it
+// lacks words made by faults, and words selected because they are unknown.
 func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
 	if c.vocabulary != (plan.Ref{}) && !r.Level.Scheme().Fixed() {
@@ -122,8 +123,8 @@ func (c *cell) partition() {
 	}
 }
 
-// arrange partitions users, with canaries if there are insertions; shards is the node with the
-// text of the population.
+// arrange partitions users, with canaries if there are insertions. shards is the node with the text of the
+// population.
 func (c *cell) arrange(balanced, insertions plan.Ref) (pop, shards plan.Ref) {
 	scheme, err := population.FindPartition(c.experiment.Data.Partition)
 	if err != nil {
@@ -274,7 +275,8 @@ func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) 
 	return corpus, c.node(datasets.Encode, label, r.Encode(), edges...)
 }
 
-// SecondRecipe returns the recipe of a second source: that of the data, but all of it in one part.
+// SecondRecipe returns the recipe of a second source. It reads the source as the data, but all of it into
+// one part.
 func SecondRecipe(e *experiment.Experiment, source *experiment.SecondSource) datasets.Recipe {
 	return datasets.Recipe{Reading: source.Reading(&e.Data), VocabularySize: e.Data.Vocabulary.Size}
 }

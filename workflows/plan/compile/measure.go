@@ -96,13 +96,13 @@ func (b builder) Node(kind tasks.Kind, label string, params any, inputs ...tasks
 	return b.given(b.node(kind, label, params, edges...))
 }
 
-// given returns the key of a node and records it, because an audit refers to the node by its key.
+// given returns the key of a node and records the node, because an audit refers to it by its key.
 func (c *cell) given(r plan.Ref) storage.Key {
 	c.refs[r.Key] = r
 	return r.Key
 }
 
-// ifGiven is given for a node that the cell may lack; zero then.
+// ifGiven is given for a node that the cell may lack. It then returns zero.
 func (c *cell) ifGiven(r plan.Ref) storage.Key {
 	if r == (plan.Ref{}) {
 		return storage.Key{}

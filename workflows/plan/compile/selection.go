@@ -55,7 +55,7 @@ func (c *cell) selectPredicted(s *experiment.Select) {
 	c.population = c.selected // over the same shards
 }
 
-// classifier returns the cell of the prepared classifier, false if there is no classifier.
+// classifier returns the cell of the prepared classifier, or false if there is none.
 func (c *cell) classifier() (*cell, bool) {
 	p := c.experiment.Prepare
 	if p == nil || p.Classifier == nil {
@@ -64,8 +64,8 @@ func (c *cell) classifier() (*cell, bool) {
 	return c.prepare(p.Classifier.ExperimentFor(c.experiment), c.files, plan.Ref{}), true
 }
 
-// predicted returns the prepared classifier's predictions for the population so far, with and
-// without planted faults; false if there is no classifier.
+// predicted returns the prepared classifier's predictions for the population so far, with and without
+// planted faults, or false if there is no classifier.
 func (c *cell) predicted() (predictions, clean plan.Ref, ok bool) {
 	apart, ok := c.classifier()
 	if !ok {
@@ -112,8 +112,8 @@ func (c *cell) lossesUnder(p *experiment.LanguagePreparation, name string) plan.
 	return c.node(training.Losses, "losses under the "+name, struct{}{}, append([]edge{{training.ModelInput, model}}, c.populationEdges()...)...)
 }
 
-// prepare compiles a training that the cell depends on, and returns the cell of that training.
-// Its vocabulary comes from the given node or, if that is zero, from its own data.
+// prepare compiles a training on which the cell depends, and returns the cell of that training. Its
+// vocabulary comes from the given node or, if that is zero, from its own data.
 func (c *cell) prepare(e *experiment.Experiment, files []storage.Digest, vocabulary plan.Ref) *cell {
 	apart := *c
 	apart.experiment, apart.vocabulary = e, vocabulary
@@ -130,12 +130,12 @@ func (c *cell) predictions(model plan.Ref) plan.Ref {
 	return c.node(selection.Predictions, "predictions", struct{}{}, append([]edge{{selection.ModelInput, model}}, c.populationEdges()...)...)
 }
 
-// populationEdges returns the population and its shards, which all kinds name alike.
+// populationEdges returns the population and its shards, under the names that all kinds use.
 func (c *cell) populationEdges() []edge {
 	return []edge{{population.Input, c.population}, {population.ShardsInput, c.shards}}
 }
 
-// external compiles a training by an external program: one node.
+// external compiles a training by an external program, as one node.
 func (c *cell) external() {
 	t := &c.experiment.Training
 	c.model = c.node(external.Train, "training by "+t.Command, c.trainParams(), append(c.populationEdges(), edge{population.PartsInput, c.parts})...)
@@ -155,7 +155,7 @@ func (c *cell) trainParams() external.TrainParams {
 	return params
 }
 
-// shardsOf returns the number of files of training data, 0 for a single file.
+// shardsOf returns the number of files of training data, or 0 for a single file.
 func shardsOf(t *experiment.Training) int {
 	if t.Shards == 1 {
 		return 0
@@ -163,7 +163,7 @@ func shardsOf(t *experiment.Training) int {
 	return t.Shards
 }
 
-// code returns the digest of the training's code, zero if it has no code.
+// code returns the digest of the training's code, or zero.
 func (c *cell) code() storage.Digest {
 	sha256 := c.experiment.Training.CodeSHA256
 	if sha256 == "" {
@@ -192,7 +192,7 @@ func (c *cell) commandClass() tasks.Class {
 	return tasks.Commands
 }
 
-// terms returns the limits of the cell's commands as JSON, nil if there are no limits.
+// terms returns the environment and the limits of the cell's commands as JSON.
 func (c *cell) terms() json.RawMessage {
 	l, t := c.experiment.Training.Limits, childprocess.Terms{Environment: c.experiment.Training.Environment}
 	if l != nil {

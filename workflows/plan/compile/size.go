@@ -11,13 +11,13 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// maxCanaries is the maximum number of canaries of a cell: a measurement is compiled
-// to count its tasks, which grow with the canaries.
+// maxCanaries is the maximum number of canaries of a cell. It bounds the tasks of a measurement, which
+// tasks compiles to count them.
 const maxCanaries = 100_000
 
-// CheckSize returns an error for an experiment with a plan of more nodes or steps than plan.MaxNodes or
-// plan.MaxSteps. It counts them by arithmetic; it expands only one measurement of each sort. A cell with
-// unknown rounds counts as one round. The error is a *SizeError.
+// CheckSize returns a *SizeError if the plan of an experiment would have more nodes or steps than
+// plan.MaxNodes or plan.MaxSteps. It counts them by arithmetic, and compiles only one measurement of each
+// sort. A cell with unknown rounds counts as one round.
 func CheckSize(spec *experiment.Spec) error {
 	s := sizer{spec: spec}
 	for i := range spec.Cells {
@@ -31,22 +31,22 @@ func CheckSize(spec *experiment.Spec) error {
 // SizeError reports an experiment that is too large.
 type SizeError struct{ experiment.Problem }
 
-// Error names the fields with a product that is too large, and the remedy.
+// Error names the fields whose product is too large, and the remedy.
 func (e *SizeError) Error() string { return e.Problem.String() }
 
 func tooLarge(c *experiment.Cell, path, format string, args ...any) error {
 	return &SizeError{c.Problem(path, format, args...)}
 }
 
-// sizer adds up the sizes of cells. Counts are float64, which products do not overflow.
+// sizer adds up the sizes of cells. Counts are float64, so that products do not overflow.
 type sizer struct {
 	spec         *experiment.Spec
 	nodes, steps float64
 	sorts        []sort
 }
 
-// recentSorts is the number of sorts that a cell is compared with. It bounds the cost of a
-// grid of many sorts.
+// recentSorts is the number of sorts with which a cell is compared. It bounds the cost of a grid of many
+// sorts.
 const recentSorts = 16
 
 // sort holds the numbers of tasks of cells with equal audits.
@@ -56,7 +56,7 @@ type sort struct {
 	fixed, perMeasure float64 // tasks of a cell without audit, tasks of one measurement
 }
 
-// add counts a cell, or returns an error if this cell is too large.
+// add counts a cell. It returns an error if this cell is too large.
 func (s *sizer) add(c *experiment.Cell) error {
 	e := &c.Experiment
 	if n := drawn(e); n > maxCanaries {
@@ -114,8 +114,8 @@ func references(e *experiment.Experiment) (n float64) {
 	return n
 }
 
-// chainSteps returns the total length of a cell's chains: its training,
-// disagreement filter, preparation and reference models.
+// chainSteps returns the total length of a cell's chains in steps: its training, disagreement filter,
+// preparation and reference models.
 func chainSteps(e *experiment.Experiment) float64 {
 	perTask := float64(max(1, e.Training.StepsPerTask))
 	steps := math.Floor(float64(e.Training.Rounds) / perTask)
@@ -138,7 +138,7 @@ func gathers(e *experiment.Experiment) float64 {
 	return math.Ceil(float64(len(recording.RoundsOf(e.Training.Rounds))) / float64(roundsGathered(&e.Training, &layout)))
 }
 
-// measurements returns the number of measurements of a cell, or slightly more.
+// measurements returns an upper bound, close to the number of measurements of a cell.
 func measurements(e *experiment.Experiment) float64 {
 	if e.Audit == nil {
 		return 0
@@ -152,7 +152,7 @@ func measurements(e *experiment.Experiment) float64 {
 	return once + math.Floor(float64(max(0, e.Training.Rounds-1))/float64(apart))
 }
 
-// tasks counts the tasks of a cell without measurements, and of one measurement. Tasks common to
+// tasks returns the number of tasks of a cell without measurements, and of one measurement. Tasks common to
 // all measurements, such as the reference frequencies of utility, count once.
 func (s *sizer) tasks(c *experiment.Cell) (fixed, perMeasure float64) {
 	short := *c
@@ -166,7 +166,7 @@ func (s *sizer) tasks(c *experiment.Cell) (fixed, perMeasure float64) {
 	}
 	s.sorts = append(s.sorts, sort{audit: e.Audit, canaries: e.Canaries})
 	once := nodes(short)
-	if e.Training.Algorithm != experiment.External { // which has only one model
+	if e.Training.Algorithm != experiment.External { // external training has only one model
 		e.Audit = measuredAt(e.Audit, roundsOf(task))
 		perMeasure = max(0, nodes(short)-once)
 	}
@@ -193,8 +193,8 @@ func measuredAt(a *experiment.Audit, rounds ...numbers.Share) *experiment.Audit 
 	return &last
 }
 
-// nodes counts the nodes in the plan of a single cell. For a cell that does not
-// compile it counts the nodes before the error, which the plan reports.
+// nodes returns the number of nodes in the plan of a single cell. If the cell does not compile, it counts
+// the nodes before the error, which the plan reports.
 func nodes(c experiment.Cell) float64 {
 	spec := &experiment.Spec{Cells: []experiment.Cell{c}}
 	p := newPlan()
@@ -202,7 +202,8 @@ func nodes(c experiment.Cell) float64 {
 	return float64(len(p.Nodes))
 }
 
-// distinctSteps counts steps. Cells that differ only in the length of their trainings count once.
+// distinctSteps returns the number of steps. Cells that differ only in the length of their trainings share
+// a chain and count once.
 func (s *sizer) distinctSteps() float64 {
 	longest := map[storage.Digest]float64{}
 	for i := range s.spec.Cells {

@@ -23,8 +23,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// training compiles the chain of a cell, and the tail after it if the SGD steps
-// are not a whole number of tasks.
+// training compiles the chain of a cell, and the tail after it if the SGD steps are not a whole number of
+// tasks.
 func (c *cell) training() {
 	e := c.experiment
 	if e.Training.Algorithm == experiment.External {
@@ -55,7 +55,7 @@ func (c *cell) training() {
 	c.gather()
 }
 
-// initialParams returns the seed of an initial model, or the checkpoint to read it from.
+// initialParams returns the seed of an initial model, or the checkpoint that contains it.
 func initialParams(e *experiment.Experiment) training.InitialParams {
 	p := training.InitialParams{Seed: e.Seed, Model: e.Model.Config(&e.Data), Checkpoint: e.Model.Initial()}
 	if p.Checkpoint != (storage.Digest{}) {
@@ -75,8 +75,8 @@ func (c *cell) initial() plan.Ref {
 	return c.node(training.Initial, "initial model", initialParams(e))
 }
 
-// gather compiles the nodes that gather the recorded updates. All but the last cover
-// equally many recorded rounds, so that a longer training reuses the earlier ones.
+// gather compiles the nodes that gather the recorded updates. All but the last cover equally many recorded
+// rounds, so that a longer training reuses the earlier nodes.
 func (c *cell) gather() {
 	recording, layout, err := c.experiment.Recording()
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *cell) gather() {
 // unknownUpdate is the assumed size in bytes of an update of an external program.
 const unknownUpdate = 8 << 20
 
-// roundsGathered returns the number of recorded rounds per gathering node: a hundred, or
-// fewer to limit its size.
+// roundsGathered returns the number of recorded rounds per gathering node: a hundred, or fewer to limit the
+// node's size.
 func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
 	update := layout.UpdateBytes()
 	if layout.Values() == 0 {
@@ -110,8 +110,8 @@ func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
 	return max(1, min(tasks.SegmentSteps, updates.NodeBytes/round))
 }
 
-// trainApart compiles a training of some steps on another population, without
-// measurements, and returns its last model.
+// trainApart compiles a training of some steps on another population, without measurements, and returns its
+// last model.
 func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	apart, e := *c, *c.experiment
 	e.Audit = e.Audit.WithoutAudits()
@@ -122,8 +122,8 @@ func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	return apart.model
 }
 
-// federated fills in the tasks of a round. A secret is named by the chain's recipe without the secret,
-// so that two trainings under one key never share their noise.
+// federated sets the tasks of a round. The secret is named by the recipe that the chain has without it, so
+// that two trainings under one key never share their noise.
 func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	clients, server := clientsParams(c.experiment), serverParams(c.experiment)
 	recording, _, err := c.experiment.Recording()
@@ -147,7 +147,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	chain.Recipe = plan.Recipe(chain.Origin.Key, chain.Width, 1, chain.Part, chain.Join)
 }
 
-// central fills in the task of a number of steps, and names the secret as federated does.
+// central sets the task of a number of steps. It names the secret as federated does.
 func (c *cell) central(chain *plan.Chain, secret *tasks.Secret) {
 	c.secret = secret
 	kind, params := c.stretch(c.sgdParams())
@@ -185,7 +185,7 @@ func (c *cell) trainingEdges() []edge {
 
 func (c *cell) vocabularyEdge() edge { return edge{external.VocabularyInput, c.parts} }
 
-// centralEdges returns the data, and the validation part that decides when the training ends.
+// centralEdges returns the data, and the validation part if it decides when the training ends.
 func (c *cell) centralEdges() []edge { return append(c.trainingEdges(), c.validationEdges()...) }
 
 // validationEdges returns the validation part, if the training uses it.
@@ -196,8 +196,7 @@ func (c *cell) validationEdges() []edge {
 	return []edge{{training.ValidationInput, c.parts}}
 }
 
-// serverEdges returns the population, the subject of the server's privacy account, and
-// the validation part.
+// serverEdges returns the population for the server's privacy account, and the validation part.
 func (c *cell) serverEdges() []edge {
 	if guarantee(&c.experiment.Training) == nil {
 		return c.validationEdges()
@@ -205,7 +204,7 @@ func (c *cell) serverEdges() []edge {
 	return append([]edge{{aggregation.PopulationInput, c.population}}, c.validationEdges()...)
 }
 
-// length sets the length of the chain for the cell, and the kept checkpoints.
+// length sets the length of the chain and its kept checkpoints, and compiles the tail.
 func (c *cell) length(chain *plan.Chain) {
 	t := &c.experiment.Training
 	chain.Steps = t.Rounds / chain.StepRounds
@@ -245,7 +244,7 @@ func (c *cell) share(chain *plan.Chain) *plan.Chain {
 	return other
 }
 
-// tail compiles the SGD steps that are left after the last whole task.
+// tail compiles the SGD steps after the last whole task.
 func (c *cell) tail(first, steps int) {
 	c.rest = plan.Tail{After: c.model.Step, Rounds: steps}
 	params := c.sgdParams()
@@ -298,7 +297,7 @@ func (c *cell) sgdParams() training.SGDParams {
 	return p
 }
 
-// target returns the utility at which a training ends; nil if it runs all rounds.
+// target returns the utility at which a training ends, or nil if it runs all rounds.
 func target(t *experiment.Training) *training.Target {
 	if t.StopAt == nil {
 		return nil
@@ -306,8 +305,8 @@ func target(t *experiment.Training) *training.Target {
 	return &training.Target{RecallAt1: t.StopAt.RecallAt1.Float64(), Perplexity: t.StopAt.Perplexity, Every: t.StopAt.Every}
 }
 
-// order returns the order in which central training processes a population,
-// empty for an unknown partition, which has no population either.
+// order returns the order in which central training processes a population. It is empty for an unknown
+// partition, for which arrange reports the error.
 func order(p population.Partitioning) training.Order {
 	scheme, err := population.FindPartition(p)
 	switch {
@@ -329,8 +328,8 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	}
 }
 
-// Trainer returns the program that trains the clients of an experiment, or computes the gradients of its central
-// training; nil for the native engine.
+// Trainer returns the program that trains the clients of an experiment or computes the gradients of its
+// central training, or nil for the native engine.
 func Trainer(e *experiment.Experiment) (*clientprograms.Program, error) {
 	return e.Trainer(func() (json.RawMessage, error) {
 		p := clientsParams(e)
@@ -347,8 +346,8 @@ func Trainer(e *experiment.Experiment) (*clientprograms.Program, error) {
 	})
 }
 
-// ofClients returns the control if it is a fault of clients or of their selection,
-// else "". ofServer returns it if it is a fault of the server's sum.
+// ofClients returns the control if it is a fault of clients or of their selection, else "". ofServer
+// returns it if it is a fault of the server's sum.
 func ofClients(c privacy.Control) privacy.Control {
 	if c == privacy.NoNoise {
 		return ""
@@ -384,7 +383,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	return p
 }
 
-// guarantee returns the guarantee of the noise; nil without noise.
+// guarantee returns the guarantee of the noise, or nil without noise.
 func guarantee(t *experiment.Training) *training.Guarantee {
 	if t.Privacy == nil || t.Privacy.NoiseMultiplier == 0 {
 		return nil
@@ -429,9 +428,8 @@ func clip(t *experiment.Training) float64 {
 	return t.Privacy.Clip
 }
 
-// LearningRates returns the learning rates of a round (sgd: step), counted from 1: that of the
-// optimizer on the data, and the server's. A rate is 0 if there is no such optimizer, or if an
-// external program has it.
+// LearningRates returns the learning rates of a round (sgd: step), counted from 1: that of the optimizer on
+// the data, and the server's. A rate is 0 if there is no such optimizer or an external program has it.
 func LearningRates(e *experiment.Experiment) func(round int) (client, server float64) {
 	t := &e.Training
 	ours := t.Algorithm != experiment.External && e.ClientProgram() == nil
@@ -447,8 +445,8 @@ func LearningRates(e *experiment.Experiment) func(round int) (client, server flo
 	}
 }
 
-// reference compiles the cell's training on half of all users, including held-out users, without
-// canaries and with a separate seed, and returns its last model. Otherwise equal cells share it.
+// reference compiles the cell's training on half of all users, including held-out users, without canaries
+// and with a separate seed, and returns its last model. Cells that are otherwise equal share it.
 func (c *cell) reference(number int) plan.Ref {
 	apart, e := *c, *c.experiment
 	users := c.node(population.ReferenceUsers, fmt.Sprintf("users of reference model %d", number+1),
@@ -470,8 +468,8 @@ func (c *cell) reference(number int) plan.Ref {
 	return apart.after(e.Training.Rounds)
 }
 
-// repeated compiles the cell's training with a separate seed and a single audit, on the data of the cell, and
-// returns the audit's node.
+// repeated compiles the cell's training with a separate seed and a single audit, on the data of the cell,
+// and returns the audit's node.
 func (c *cell) repeated(number int, fields audits.Fields) plan.Ref {
 	apart, e := *c, *c.experiment
 	e.Seed = seeds.Stream(e.Seed, seeds.RepeatedTraining, uint64(number)).Uint64()

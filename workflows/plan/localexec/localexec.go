@@ -1,7 +1,7 @@
-// Package localexec is the local executor: it runs the nodes of a plan one after another in this
-// process, without queue, workers or coordinator. It is the baseline of performance measurements, and
-// the reference for results in tests. For verification it reads the stored outputs of the plan and
-// executes the other nodes.
+// Package localexec is the local executor: it runs the nodes of a plan one after another in this process,
+// without a queue, workers or a coordinator. It is the baseline of performance measurements, and the
+// reference for results in tests. For verification it reads the stored outputs of the plan and executes the
+// other nodes.
 package localexec
 
 import (
@@ -16,12 +16,12 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Executor runs the nodes of a plan, each once, and keeps their outputs in memory. It
-// implements tasks.Source over these outputs. It is for one goroutine.
+// Executor runs the nodes of a plan, each once, and keeps their outputs in memory. It implements
+// tasks.Source over these outputs. It belongs to one goroutine.
 type Executor struct {
-	// Runner runs the tasks; its keys, programs and writable directories may be set.
+	// Runner runs the tasks. Callers may set its keys, programs and writable directories.
 	Runner *tasks.Runner
-	// Begin, if set, is called as the execution of a node begins.
+	// Begin, if not nil, is called as the execution of a node begins.
 	Begin func(tasks.Spec)
 
 	plan   *plan.Plan
@@ -68,8 +68,8 @@ func (e *Executor) available(ctx context.Context, key storage.Key) (bool, error)
 	return e.stored.has(ctx, key)
 }
 
-// make runs a node after its needs. It also runs needs with stored outputs that
-// turn out to be missing or damaged.
+// make runs a node after its needs. It also runs needs whose stored outputs turn out to be missing or
+// damaged.
 func (e *Executor) make(ctx context.Context, needs []plan.Ref, spec tasks.Spec) error {
 	for {
 		for _, need := range needs {
@@ -115,7 +115,7 @@ func (e *Executor) step(ctx context.Context, c *plan.Chain, step int) error {
 	return e.make(ctx, needs, c.JoinSpec(step))
 }
 
-// tidy forgets the parts of a step, and the step before unless it is kept or read.
+// tidy forgets the parts of a step, and the step before it unless that is kept or read.
 func (e *Executor) tidy(c *plan.Chain, step int) {
 	for part := range c.Width {
 		e.Runner.Forget(c.PartKey(step, part))
@@ -139,7 +139,7 @@ func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
 	return nil
 }
 
-// source returns the source of a node's outputs: executed nodes, or the store.
+// source returns the source of a node's outputs: the runner if it has executed the node, or else the store.
 func (e *Executor) source(key storage.Key) tasks.Source {
 	if e.stored == nil || e.Runner.Node(key) != nil {
 		return e.Runner
@@ -171,23 +171,23 @@ func (e *Executor) Imported(ctx context.Context, digest storage.Digest) (io.Read
 // stored reads the stored outputs of the nodes from an archive.
 type stored struct {
 	archive *storage.Archive
-	// lost has the nodes that count as not stored: they are damaged, or must be executed
-	// although they are committed.
+	// lost holds the nodes that count as not stored: they are damaged, or must be executed although they
+	// are committed.
 	lost map[storage.Key]bool
-	// commits has the commits of nodes with all their blobs available; nil for other nodes.
+	// commits holds the commits of nodes with all their blobs available, and nil for other nodes.
 	commits map[storage.Key]*storage.Commit
-	// whole has the blobs with a verified digest. Of blobs read in parts, only the length is verified.
+	// whole holds the blobs whose digests have been verified. For blobs read in parts, the store verifies
+	// only the length.
 	whole map[storage.Digest]bool
 }
 
-// UseStored makes the executor read committed outputs and sources from an
-// archive, unless they are evicted.
+// UseStored makes the executor read committed outputs and sources from an archive, unless they are evicted.
 func (e *Executor) UseStored(archive *storage.Archive) {
 	e.stored = &stored{archive, map[storage.Key]bool{}, map[storage.Key]*storage.Commit{}, map[storage.Digest]bool{}}
 }
 
-// Execute runs a node, even if it is stored, and returns its commit, without
-// provenance. It also runs the needs that are not stored.
+// Execute runs a node, even if it is stored, and returns its commit without provenance. It also runs the
+// needs that are not stored.
 func (e *Executor) Execute(ctx context.Context, r plan.Ref) (*storage.Commit, error) {
 	if e.stored != nil {
 		e.stored.lost[r.Key] = true
@@ -274,7 +274,7 @@ func (s *stored) find(ctx context.Context, key storage.Key, name string) (storag
 	return b, nil
 }
 
-// missing returns an error for a missing or damaged blob that asks for its node to run.
+// missing turns the error of a missing or damaged blob into one that makes its node run.
 func missing(key storage.Key, name string, err error) error {
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
 		return &tasks.MissingError{Node: key, Blob: name, Err: err}

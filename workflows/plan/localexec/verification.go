@@ -1,8 +1,8 @@
-// This file executes nodes of a run again and compares their outputs with the stored ones. It tests on
-// real runs that a task is a pure function.
+// This file executes nodes of a run again and compares their outputs with the stored ones. It tests on real
+// runs that a task is a pure function.
 //
-// A node is executed in this process, from inputs that are read from the store. Inputs that were
-// evicted, or that turn out to be damaged, are replayed in memory. Nothing is written.
+// A node is executed in this process, from inputs that are read from the store. Inputs that are evicted or
+// damaged are recomputed in memory. Verification stores nothing.
 
 package localexec
 
@@ -31,19 +31,19 @@ type Verdict string
 
 // The verdicts on a node. All but Same, Incomparable and MayDiffer are faults.
 const (
-	// Same: all digests and metrics equal those of the commit.
+	// Same means that all digests and metrics equal those of the commit.
 	Same Verdict = "same"
-	// Differs: the node's bytes differ from the committed ones.
+	// Differs means that the node's bytes differ from the committed ones.
 	Differs Verdict = "differs"
-	// Damaged: the commit or a blob has changed since it was stored.
+	// Damaged means that the commit or a blob has changed since it was stored.
 	Damaged Verdict = "damaged"
-	// Failed: the node cannot be executed.
+	// Failed means that the node cannot be executed.
 	Failed Verdict = "failed"
-	// Incomparable: the commit is of another architecture, which need not give
-	// the same bytes. The node was not executed.
+	// Incomparable means that the commit is of another architecture, which need not give the same bytes.
+	// The node was not executed.
 	Incomparable Verdict = "incomparable"
-	// MayDiffer: the node's bytes differ from the committed ones, and it is an external
-	// command that was not declared deterministic.
+	// MayDiffer means that the node's bytes differ from the committed ones, but it is an external command
+	// that was not declared deterministic.
 	MayDiffer Verdict = "may-differ"
 )
 
@@ -71,7 +71,7 @@ type Verifier struct {
 	Archive *storage.Archive
 	Plan    *plan.Plan
 	Kinds   tasks.Registry
-	// Keys holds the keys of trainings with secret randomness; may be nil.
+	// Keys holds the keys of trainings with secret randomness. It may be nil.
 	Keys *secrets.Keyring
 	// Clients runs the programs that train clients; nil disables them.
 	Clients clientprograms.Runner
@@ -81,14 +81,14 @@ type Verifier struct {
 	Here storage.Provenance
 	// Parallel is the number of nodes executed at once. Default: one per core.
 	Parallel int
-	// Begin, if set, is called as each task of a node begins. Done is
-	// called with each verdict. Calls do not overlap.
+	// Begin, if not nil, is called as each task of a node begins. Done, if not nil, is called with each
+	// verdict. Calls do not overlap.
 	Begin func(task, node string)
 	Done  func(Node)
 }
 
-// Candidates returns the committed nodes of the run in a fixed order: standing
-// nodes by key, then the steps of each training with records that last.
+// Candidates returns the committed nodes of the run in a fixed order: standing nodes by key, then the steps
+// of each training with records that last.
 func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 	var refs []plan.Ref
 	for _, key := range plan.SortedKeys(v.Plan.Nodes) {
@@ -117,8 +117,8 @@ func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 	return found, nil
 }
 
-// Sample draws n of the candidates without replacement, in the order of the
-// candidates. The same seed and candidates give the same sample.
+// Sample draws n of the candidates without replacement, and returns them in their order. The same seed and
+// candidates give the same sample.
 func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 	drawn := seeds.Stream(seed, seeds.Verification).Perm(len(candidates))
 	drawn = drawn[:min(n, len(drawn))]
@@ -130,7 +130,7 @@ func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 	return sample
 }
 
-// Verify executes the nodes and returns the verdicts in their order. Errors come from the store or ctx.
+// Verify executes the nodes and returns the verdicts in their order. Its errors come from the store or ctx.
 func (v *Verifier) Verify(ctx context.Context, nodes []plan.Ref) ([]Node, error) {
 	out := make([]Node, len(nodes))
 	var mu sync.Mutex
@@ -201,7 +201,7 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	return out, nil
 }
 
-// damage returns the name of a stored blob of a node that differs from its commit, or "".
+// damage describes a stored blob of a node that differs from its commit, or returns "".
 func (v *Verifier) damage(ctx context.Context, commit *storage.Commit) (string, error) {
 	for _, b := range commit.Blobs {
 		_, err := v.Archive.ReadBlob(ctx, commit.Key, b)

@@ -16,8 +16,8 @@ import (
 	"coalmine/workflows/plan/localexec"
 )
 
-// Text returns a small text with enough words and users for a real experiment: more than
-// 60 words, and 74 users of 300 words each.
+// Text returns a small text with enough words and users for a real experiment: more than 60 distinct words,
+// and 74 users of 300 words each.
 func Text() []byte { return taskstest.Text(3000) }
 
 // SecretKey returns the key of experiments that need one, the same in all tests.
@@ -77,7 +77,7 @@ func Decode(t testing.TB, e *localexec.Executor, node plan.Ref, blob string, int
 	must.Do(t, json.Unmarshal(data, into))
 }
 
-// Outcome decodes the result of an audit into v; it fails the test if there is no result.
+// Outcome decodes the result of an audit into v. It fails the test if there is no result.
 func Outcome(t testing.TB, r *reports.Report, audit string, v any) {
 	t.Helper()
 	raw, measured := r.Outcome(audit)

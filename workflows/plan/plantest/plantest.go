@@ -1,7 +1,6 @@
-// Package plantest makes plans for tests: by hand, in the form of experiments, or
-// at random. Their kinds only hash, so that a plan of hundreds of steps runs in
-// milliseconds; an Evaluator computes the expected results. It also runs whole experiments, from the
-// file to the report, in memory and in one goroutine:
+// Package plantest makes plans for tests: by hand, in the form of experiments, or at random. Their kinds
+// only hash, so that a plan of hundreds of steps runs in milliseconds; an Evaluator computes the expected
+// results. It also runs whole experiments, from the file to the report, in memory and in one goroutine:
 //
 //	report := plantest.CellReport(t, file, "training.rounds=3")
 package plantest
@@ -25,14 +24,13 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Params are the parameters of the kinds, which write a hash of their parameters,
-// their place, and their inputs.
+// Params are the parameters of the kinds. A kind writes a hash of its parameters, its place and its inputs.
 type Params struct {
 	// Salt distinguishes nodes.
 	Salt string
-	// Big outputs are separate objects; others are inline in the commit.
+	// Big makes the outputs separate objects. Otherwise they are inline in the commit.
 	Big bool
-	// Fail makes the kind fail, always.
+	// Fail makes every attempt fail.
 	Fail bool `json:",omitempty"`
 }
 
@@ -45,7 +43,7 @@ var (
 	Kinds    = tasks.NewRegistry(Standing, Report, Part, Join)
 )
 
-// outBlob is the output that every kind has.
+// outBlob is the name of the output of every kind.
 const outBlob = tasks.ModelBlob
 
 func runStanding(ctx context.Context, t *tasks.Task) error {
@@ -64,8 +62,8 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	return t.PutRecomputable(ctx, outBlob, stretch(h, p.Big))
 }
 
-// runJoin keeps metric rows as a training does: a blob in the open segment, which only the next join
-// reads, and a lasting blob at the end of the segment.
+// runJoin keeps metric rows as a training does: in the open segment as a blob that only the next join
+// reads, and at the end of the segment as a lasting blob.
 func runJoin(ctx context.Context, t *tasks.Task) error {
 	p, h, err := digestInputs(ctx, t)
 	if err != nil {
@@ -118,7 +116,7 @@ func stretch(h [32]byte, big bool) []byte {
 // Outputs are the digests of a node's blobs by name.
 type Outputs map[string]storage.Digest
 
-// OutputsOf are the outputs that a commit names.
+// OutputsOf returns the outputs that a commit names.
 func OutputsOf(c *storage.Commit) Outputs {
 	out := make(Outputs)
 	for _, b := range c.Blobs {
@@ -127,8 +125,8 @@ func OutputsOf(c *storage.Commit) Outputs {
 	return out
 }
 
-// Evaluator computes a plan one node after the other, in memory, without queue
-// or store. Its results are those expected of a coordinator.
+// Evaluator computes a plan one node after the other, in memory, without a queue or a store. A coordinator
+// must give the same results.
 type Evaluator struct{ runner *tasks.Runner }
 
 // NewEvaluator returns an evaluator that has computed nothing.
@@ -178,7 +176,7 @@ func (w *walk) reach(r plan.Ref) error {
 	return nil
 }
 
-// all executes the specs that are not done yet, after their needs.
+// all executes the specs that are not done, after their needs.
 func (w *walk) all(needs []plan.Ref, specs ...tasks.Spec) error {
 	for _, need := range needs {
 		if !w.done(need.Key) {
@@ -197,7 +195,7 @@ func (w *walk) all(needs []plan.Ref, specs ...tasks.Spec) error {
 	return nil
 }
 
-// Outputs returns the outputs of a node, nil if it has not been computed.
+// Outputs returns the outputs of a node, or nil if it has not been computed.
 func (e *Evaluator) Outputs(key storage.Key) Outputs {
 	n := e.runner.Node(key)
 	if n == nil {
@@ -206,7 +204,8 @@ func (e *Evaluator) Outputs(key storage.Key) Outputs {
 	return OutputsOf(n.Commit())
 }
 
-// Source reads inputs from an archive as a worker does. The kinds read whole blobs, and nothing else.
+// Source reads inputs from an archive as a worker does. It reads only whole blobs, because the kinds read
+// nothing else.
 type Source struct {
 	tasks.Source
 	Archive *storage.Archive
@@ -220,8 +219,8 @@ func (s Source) Blob(ctx context.Context, node storage.Key, name string) ([]byte
 	return data, err
 }
 
-// Execute runs a task on the outputs in an archive and commits its outputs there,
-// as a worker does. It returns the commit in the archive.
+// Execute runs a task on the outputs in an archive and commits its outputs there, as a worker does. It
+// returns the commit in the archive.
 func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, attempt string) (*storage.Commit, error) {
 	sink := make(Sink)
 	if err := Kinds[spec.Kind].Run(ctx, tasks.NewTask(spec, Source{Archive: archive}, sink, nil, nil)); err != nil {
@@ -331,15 +330,15 @@ func (b *Builder) Cell(report, model plan.Ref) {
 	b.Cells = append(b.Cells, c)
 }
 
-// Done returns the plan, after checking it.
+// Done checks the plan and returns it.
 func (b *Builder) Done(t testing.TB) *plan.Plan {
 	t.Helper()
 	must.Do(t, b.Check())
 	return &b.Plan
 }
 
-// InParts yields a plan by groups of cells, as the plan of a large grid is made. An
-// invalid plan comes whole.
+// InParts yields a plan by groups of cells, as the plan of a large grid is made. It yields an invalid plan
+// whole.
 func InParts(p *plan.Plan, cells int) plan.Parts {
 	if p.Check() != nil {
 		return plan.SinglePart(p)
@@ -359,7 +358,7 @@ func InParts(p *plan.Plan, cells int) plan.Parts {
 	}
 }
 
-// partOf is the plan of some cells of a plan.
+// partOf returns the plan of some cells of a plan.
 func partOf(p *plan.Plan, cells []plan.Cell) *plan.Plan {
 	var targets []plan.Ref
 	for _, c := range cells {
@@ -376,8 +375,8 @@ func partOf(p *plan.Plan, cells []plan.Cell) *plan.Plan {
 	return part
 }
 
-// Federated returns a plan in the form of a federated experiment: data, a
-// chain, an audit at each kept step, and a report on the audits.
+// Federated returns a plan in the form of a federated experiment: data, a chain, an audit at each kept
+// step, and a report on the audits.
 func Federated(t testing.TB, o ChainOptions) *plan.Plan {
 	b := NewBuilder()
 	data := b.Node(Standing, Params{Salt: "data", Big: true})
@@ -392,7 +391,7 @@ func Federated(t testing.TB, o ChainOptions) *plan.Plan {
 	return b.Done(t)
 }
 
-// gathers adds a node for each group of size steps of a chain; no nodes if size is 0.
+// gathers adds a node for each group of size steps of a chain, or none if size is 0.
 func (b *Builder) gathers(c *plan.Chain, size int) (nodes []plan.Ref) {
 	for first := 1; size > 0 && first <= c.Steps; first += size {
 		var steps []plan.Ref
@@ -404,8 +403,8 @@ func (b *Builder) gathers(c *plan.Chain, size int) (nodes []plan.Ref) {
 	return nodes
 }
 
-// Random draws a plan: a layered DAG of standing nodes, some of which read
-// checkpoints, with chains and cells.
+// Random draws a plan: a layered DAG of standing nodes, some of which read checkpoints, with chains and
+// cells.
 func Random(t testing.TB, r *rand.Rand) *plan.Plan {
 	b := NewBuilder()
 	var pool []plan.Ref
