@@ -7,17 +7,17 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// atBaseline is the column that is true for a model no better than the frequencies of its data. Rows of cells have it among
-// the measures of utility.
+// atBaseline is the column that is true for a model no better than the frequencies of its data. Rows of
+// cells have it among the measures of utility.
 const atBaseline = "at_baseline"
 
-// baselineRow is that column at the end of rows about parts of cells or about several cells; null if no model of the row was
-// compared with a baseline.
+// baselineRow is the column atBaseline at the end of rows about parts of cells or about several cells. It
+// is null if no model of the row was compared with a baseline.
 type baselineRow struct {
 	AtBaseline *bool `parquet:"at_baseline" doc:"whether the model, or one of several, is no better than word or class frequencies"`
 }
 
-// baseline returns the value of the column for a cell.
+// baseline returns the value of atBaseline for a cell.
 func (v *viewCell) baseline() (row baselineRow) {
 	for place, outcome := range v.outcomes {
 		if at, known := ofAudits().outcomes[place].number(outcome, atBaseline); known {
@@ -27,7 +27,8 @@ func (v *viewCell) baseline() (row baselineRow) {
 	return row
 }
 
-// baseline returns the value of the column for rows of replicates: true if the model of a seed is at its baseline.
+// baseline returns the value of atBaseline for rows of replicates: true if the model of some seed is at its
+// baseline.
 func baseline(rows ...*viewRow) (of baselineRow) {
 	for _, r := range rows {
 		for _, seed := range r.Seeds {
@@ -47,8 +48,8 @@ func (r baselineRow) or(other baselineRow) baselineRow {
 	return r
 }
 
-// silent reports whether a column has no information: it is empty in all rows, or it is atBaseline and no model is at
-// its baseline.
+// silent reports whether a column has no information: all rows are empty, or it is atBaseline and no model
+// is at its baseline.
 func silent(name string, rows [][]string, c int) bool {
 	return !slices.ContainsFunc(rows, func(row []string) bool { return row[c] != "" && (name != atBaseline || row[c] == "true") })
 }

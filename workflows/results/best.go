@@ -21,14 +21,14 @@ import (
 type Best struct {
 	Row   string `json:"row"`
 	Label string `json:"label"`
-	// Utility and Measure are the measures that decide: the measure of utility, and the run's first
-	// count of memorized canaries, or the AUC of its membership audit.
+	// Utility and Measure are the measures that decide: the measure of utility, and the run's first measure
+	// with a direction, such as a count of memorized canaries or the AUC of its membership audit.
 	Utility string `json:"utility"`
 	Measure string `json:"measure"`
-	// Among are the names of the rows of equal utility, Row included.
+	// Among lists the names of the rows of equal utility, including Row.
 	Among []string `json:"among"`
-	// Undecided are the names in Among whose difference from Row over paired seeds has a 95% interval that
-	// contains 0, or is 0 for every seed.
+	// Undecided lists the names in Among whose difference from Row over paired seeds has a 95% interval
+	// that contains 0, or is 0 for every seed.
 	Undecided []string `json:"undecided"`
 
 	column tableColumn
@@ -36,7 +36,7 @@ type Best struct {
 	row    *viewRow   // named Row
 }
 
-// newBest chooses a row; it returns nil if no two rows with several seeds have equal utility.
+// newBest chooses a row. It returns nil if no two rows with several seeds have equal utility.
 func newBest(rows []*viewRow) *Best {
 	utility, top := topUtility(rows)
 	if top == nil {
@@ -73,7 +73,7 @@ func topUtility(rows []*viewRow) (measure string, top *viewRow) {
 	return "", nil
 }
 
-// betterOf is the direction of a measure.
+// betterOf returns the direction of a measure.
 func betterOf(measure string) audits.Direction {
 	return lists.Find(measures(), func(c *tableColumn) bool { return c.Name == measure }).Better
 }
@@ -98,8 +98,7 @@ func (b *Best) decide() bool {
 	return false
 }
 
-// compare finds the candidates whose paired seeds do not distinguish them from the row with the
-// lowest mean.
+// compare finds the candidates whose paired seeds do not distinguish them from the chosen row.
 func (b *Best) compare() {
 	for _, row := range b.rows {
 		if row == b.row {
@@ -115,7 +114,7 @@ func (b *Best) compare() {
 	}
 }
 
-// text describes the choice in one sentence; it returns "" without a choice.
+// text describes the choice in one sentence. It returns "" without a choice.
 func (b *Best) text() string {
 	if b == nil {
 		return ""
@@ -128,27 +127,27 @@ func (b *Best) text() string {
 	return text
 }
 
-// utilityTexts name measures of utility for people.
+// utilityTexts are the names of measures of utility in that sentence.
 var utilityTexts = map[string]string{"recall_at_1": "recall@1 and perplexity", "mean_average_precision": "mean average precision", "mean_absolute_error": "mean absolute error"}
 
-// Ranking describes the references among which the canaries of an external model were ranked. Its
-// program scores every sequence as a text, so there are few references, and exposures beyond them
-// are lower bounds.
+// Ranking describes the references among which the canaries of an external model were ranked. Its program
+// scores every sequence as a text, so there are few references, and exposures beyond them are lower bounds.
 type Ranking struct {
 	// References is the number of references for each canary.
 	References int `json:"references"`
-	// Of is the number of canaries, including held-back ones. The ranks of some were estimated from
-	// a pilot; the exposure of those with rank 1 is at least log2 of References.
+	// Of is the number of ranked canaries, including held-back ones. The ranks of Estimated of them were
+	// estimated from a pilot; Censored of them have rank 1, so that their exposure is at least log2 of
+	// References.
 	Of        int `json:"of"`
 	Estimated int `json:"estimated"`
 	Censored  int `json:"censored"`
-	// HeldBack is the number of held-back canaries, to which the others may be compared without
+	// HeldBack is the number of held-back canaries, with which the others can be compared without
 	// references.
 	HeldBack int    `json:"held_back"`
 	Why      string `json:"why"`
 }
 
-// newRanking describes a ranking; nil for a built-in model, and without random sampling.
+// newRanking describes a ranking. It returns nil for a built-in model, and without random sampling.
 func newRanking(e *experiment.Experiment, c *audits.Cell) *Ranking {
 	v, measured := audits.OutcomeOf[*randomsampling.Outcome](c)
 	if e.Model.Kind != models.External || !measured {

@@ -19,16 +19,17 @@ import (
 // Chart shows the outcomes of an audit in several cells, along an axis of the grid or
 // against the utility of the models.
 type Chart struct {
-	// Title names the compared quantity, About explains the chart.
+	// Title names the compared quantity; About explains the chart.
 	Title string `json:"title"`
 	About string `json:"about"`
 	// X and Y describe the axes.
 	X string `json:"x"`
 	Y string `json:"y"`
-	// Values are the axis values in the order of the grid; X of a point is the number of its value,
+	// Values are the axis values in the order of the grid; X of a point is then the number of its value,
 	// from 1. Without values, X is a quantity.
 	Values []string `json:"values,omitempty"`
-	// Level is the value of Y if nothing is found, 0 without such a value; LevelX is the same for X.
+	// Level is the value of Y if nothing is found, or 0 if there is no such value; LevelX is the same for
+	// X.
 	Level  float64 `json:"level,omitempty"`
 	LevelX float64 `json:"level_x,omitempty"`
 	// Lines are in the order of the grid.
@@ -39,7 +40,7 @@ type Chart struct {
 type ChartLine struct {
 	// Name distinguishes the line from others; it is empty for a single line.
 	Name string `json:"name"`
-	// Joined is set if the points form a sequence, to be joined by a line.
+	// Joined reports whether the points form a sequence, to be joined by a line.
 	Joined bool         `json:"joined"`
 	Points []ChartPoint `json:"points"`
 }
@@ -54,8 +55,8 @@ type ChartPoint struct {
 	Y     float64 `json:"y"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Censored is the number of values of a row's mean that are lower bounds, at the limit of the
-	// references; nil if they have no limit.
+	// Censored is the number of values in a row's mean that are lower bounds, at the limit of the
+	// references. It is nil if the values have no limit.
 	Censored *int `json:"censored,omitempty"`
 }
 
@@ -64,13 +65,13 @@ type measuredCell struct {
 	name, label string
 	axes        experiment.Axes
 	audits.Interval
-	// utility is the utility of the model; nil if unknown.
+	// utility is the utility of the model, or nil if unknown.
 	utility *float64
 	// censored is ChartPoint.Censored.
 	censored *int
 }
 
-// known returns a pointer to a number, nil if it is unknown.
+// known returns a pointer to a number, or nil if ok is false.
 func known(number float64, ok bool) *float64 { return audits.When(ok, number) }
 
 // charted is a number that charts compare between cells or rows.
@@ -78,12 +79,12 @@ type charted struct {
 	// name and level are audits.Measure.Drawn and Level.
 	name  string
 	level float64
-	// point describes a point, and the interval around it.
+	// point describes a point and the interval around it.
 	point string
 	cells []measuredCell
 }
 
-// charts returns the charts of all audits with at least two cells to compare, and then those of
+// charts returns the charts of all audits that measured at least two cells to compare, and then those of
 // replicates.
 func (v *view) charts() (list []Chart) {
 	for place, d := range all.Audits() {
@@ -101,7 +102,8 @@ func (q *charted) charts() (list []Chart) {
 	for _, path := range q.swept() {
 		list = append(list, q.along(path))
 	}
-	// The first cell is the baseline; cells that differ from it in the same axes and the same fields of these form a line.
+	// The first cell is the baseline. Cells that differ from it in the same axes, and in the same fields of
+	// these, form a line.
 	differing := func(cell, first *measuredCell) (string, bool) { return difference(first.axes, cell.axes), true }
 	if c, ok := q.traded(differing); ok {
 		c.Lines = lines(c.Lines).fromTheFirst()
@@ -139,8 +141,8 @@ func (q *charted) swept() (paths []string) {
 	return slices.DeleteFunc(paths, func(path string) bool { return len(values[path]) < 2 })
 }
 
-// along compares the cells that have a value of an axis, with a line for each combination of the
-// other axes' values.
+// along compares the cells that have a value of an axis. It draws a line for each combination of the other
+// axes' values.
 func (q *charted) along(path string) Chart {
 	c := Chart{Title: q.name + " by " + path, X: path, Y: q.name, Level: q.level}
 	ordered := true
@@ -169,9 +171,9 @@ func (q *charted) along(path string) Chart {
 	return c
 }
 
-// traded plots the outcome of an audit against the utility of cells, in percent of the first one's: figure 12 of
-// Orekondy et al. 2018. lineOf names the line of a cell; false leaves the cell out. traded returns false if all cells
-// have equal utility.
+// traded plots the outcome of an audit against the utility of cells, in percent of the first cell's, as in
+// figure 12 of Orekondy et al. 2018. lineOf names the line of a cell, or returns false to omit the cell.
+// traded returns false if all cells have equal utility.
 func (q *charted) traded(lineOf func(cell, first *measuredCell) (name string, drawn bool)) (Chart, bool) {
 	var first *measuredCell
 	var lines lines
@@ -195,7 +197,7 @@ func (q *charted) traded(lineOf func(cell, first *measuredCell) (name string, dr
 	return Chart{Title: "Utility against " + q.name, X: q.name, Y: y, LevelX: q.level, Lines: lines}, true
 }
 
-// utility returns the utility of the cell's model; false if unknown.
+// utility returns the utility of the cell's model, or false if unknown.
 func (v *viewCell) utility() (float64, bool) {
 	for d, outcome := range v.measured() {
 		if d.Utility != nil {
@@ -225,8 +227,8 @@ func (l lines) fromTheFirst() []ChartLine {
 	return l
 }
 
-// difference names the fields in which a cell differs from the first one: the last parts of the
-// axes, with the members of their blocks: "defence (augment, modes)".
+// difference names the fields in which a cell differs from the first one, by the last parts of the axes and
+// the members of their blocks, such as "defence (augment, modes)".
 func difference(first, cell experiment.Axes) string {
 	before := map[string]string{}
 	for _, a := range first {
@@ -250,7 +252,8 @@ func difference(first, cell experiment.Axes) string {
 // scalar reports whether a value is neither a block nor a list.
 func scalar(value json.RawMessage) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
 
-// valueText formats a value of an axis: absent for null, lists and blocks without brackets and quotes.
+// valueText formats a value of an axis: "absent" for null, and lists and blocks without brackets and
+// quotes.
 func valueText(value json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, value); err != nil || b.String() == "null" {
@@ -310,10 +313,11 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 	return q
 }
 
-// censoredSuffix ends the column that says whether a number of a canary is at the limit of the references.
+// censoredSuffix ends the name of a column that tells whether a number of a canary is at the limit of the
+// references.
 const censoredSuffix = "_censored"
 
-// shareOfInserted counts the inserted canaries that have a property, each training a group.
+// shareOfInserted counts the inserted canaries that have a property. Each training is a group.
 func (r *viewRow) shareOfInserted(column string) audits.Share {
 	var ratio audits.Ratio
 	for _, seed := range r.Seeds {
@@ -328,7 +332,7 @@ func (r *viewRow) shareOfInserted(column string) audits.Share {
 	return ratio.ShareOfCanaries()
 }
 
-// each returns a number of the finished cells that have it, in the order of the seeds.
+// each returns the numbers of the finished cells that have one, in the order of the seeds.
 func (r *viewRow) each(number func(*viewCell) (float64, bool)) (values []float64) {
 	for _, seed := range r.Seeds {
 		if value, ok := number(r.done[seed]); ok {
@@ -338,7 +342,7 @@ func (r *viewRow) each(number func(*viewCell) (float64, bool)) (values []float64
 	return values
 }
 
-// utility returns the mean utility of the cells; nil if unknown.
+// utility returns the mean utility of the cells, or nil if unknown.
 func (r *viewRow) utility() *float64 {
 	mean := audits.NewEstimate(r.each((*viewCell).utility))
 	if mean == nil {
@@ -347,16 +351,16 @@ func (r *viewRow) utility() *float64 {
 	return numbers.Finite(mean.Mean)
 }
 
-// meanOfInserted returns the mean of a column over the inserted canaries; false if none has a number.
+// meanOfInserted returns the mean of a column over the inserted canaries, or false if none has a number.
 func (v *viewCell) meanOfInserted(column string) (mean float64, ok bool) {
 	numbers := v.inserted(column)
-	for i := range v.decoded.Canaries { // a fixed order keeps the last digits
+	for i := range v.decoded.Canaries { // a fixed order gives the same rounding
 		mean += numbers[canaryKey(&v.decoded.Canaries[i])]
 	}
 	return mean / float64(max(1, len(numbers))), len(numbers) > 0
 }
 
-// bounded returns an estimate with its interval; for one value, low and high equal the value.
+// bounded returns an estimate with its interval. For a single value, Low and High equal the value.
 func bounded(e *audits.Estimate) audits.Interval {
 	if e.Low == nil {
 		return audits.Interval{Value: float64(e.Mean), Low: float64(e.Mean), High: float64(e.Mean)}
@@ -364,8 +368,8 @@ func bounded(e *audits.Estimate) audits.Interval {
 	return audits.Interval{Value: float64(e.Mean), Low: *e.Low, High: *e.High}
 }
 
-// rowCharts compares rows along the axis with the most values, with lines for the other axes, and
-// against utility. Values and lines are named as in the labels of rows.
+// rowCharts compares rows along the axis with the most values, with lines for the other axes, and against
+// utility. It names values and lines as in the labels of rows.
 func (q *charted) rowCharts() (list []Chart) {
 	var longest Chart
 	for _, path := range q.swept() {
@@ -388,7 +392,7 @@ func (q *charted) rowCharts() (list []Chart) {
 	return list
 }
 
-// lineOf returns the name of the line with a cell; false if none has it.
+// lineOf returns the name of the line with a cell, or false if no line has it.
 func (c *Chart) lineOf(cell *measuredCell, _ *measuredCell) (name string, drawn bool) {
 	for _, l := range c.Lines {
 		if slices.ContainsFunc(l.Points, func(p ChartPoint) bool { return p.Cell == cell.name }) {
@@ -398,8 +402,8 @@ func (c *Chart) lineOf(cell *measuredCell, _ *measuredCell) (name string, drawn 
 	return "", false
 }
 
-// nameByLabels names lines by the common part of the labels of all their points, and values by the
-// remaining parts. It leaves names unchanged unless the new ones are distinct.
+// nameByLabels names each line by the parts common to the labels of its points, and values by the remaining
+// parts. It keeps the old names unless the new ones are distinct.
 func (c *Chart) nameByLabels() {
 	names, values := make([]string, len(c.Lines)), make([]string, len(c.Values))
 	for i, l := range c.Lines {
@@ -420,7 +424,7 @@ func (c *Chart) nameByLabels() {
 	}
 }
 
-// commonParts returns the parts common to the labels of all points, in the order of the first.
+// commonParts returns the parts common to the labels of all points, in the order of the first label.
 func commonParts(points []ChartPoint) (parts []string) {
 	parts = labelParts(points[0].Label)
 	for _, p := range points[1:] {
@@ -433,7 +437,7 @@ func commonParts(points []ChartPoint) (parts []string) {
 // labelParts splits "iid, SGD, b=32" into iid, SGD and b=32.
 func labelParts(label string) []string { return strings.Split(label, ", ") }
 
-// distinct reports whether names are nonempty and distinct.
+// distinct reports whether all names are nonempty and distinct.
 func distinct(names []string) bool {
 	seen := map[string]bool{"": true}
 	for _, name := range names {

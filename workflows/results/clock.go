@@ -13,20 +13,20 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Tick is the time when a cell's training completed a round; 0 is its initial model.
+// Tick is the time when a cell's training completed a round. Round 0 is the initial model.
 type Tick struct {
 	Round int       `json:"round"`
 	Time  time.Time `json:"time"`
 
 	// began is the start of the task that completed the round.
 	began time.Time
-	// took holds the seconds of the last steps of the chain up to the round, as far as its commit
-	// contains them; 0 means unknown. See storage.Provenance.
+	// took holds the seconds of the last steps of the chain up to the round, as far as its commit contains
+	// them; 0 means unknown. See storage.Provenance.
 	took []float64
 }
 
-// readClock returns the times of the rounds whose records are kept, and of the last one. Steps
-// computed by other runs have earlier times.
+// readClock returns the times of the rounds whose records are kept, and of the last round. Steps computed
+// by other runs have earlier times.
 func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]Tick, error) {
 	nodes, err := timed(ctx, archive, cell)
 	if err != nil {
@@ -59,7 +59,7 @@ type timedNode struct {
 	key   storage.Key
 }
 
-// timed returns the nodes of a cell's training whose records are kept, and the last existing node.
+// timed returns the nodes of a cell's training whose records are kept, and the last node.
 func timed(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]timedNode, error) {
 	nodes := []timedNode{{0, cell.Initial.Key}}
 	if cell.Chain != nil {
@@ -77,7 +77,7 @@ func timed(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]ti
 	return nodes, nil
 }
 
-// timedSteps returns these steps of the cell's chain, which may continue for other cells.
+// timedSteps returns the recorded steps of the cell's chain, which may continue for other cells.
 func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]int, error) {
 	done, err := plan.LastStep(ctx, archive, cell.Chain)
 	if err != nil {
@@ -91,8 +91,8 @@ func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) 
 	return steps, nil
 }
 
-// addSpeeds sets the speed of all rounds whose commits contain their time and, for older commits,
-// the mean speed between two ticks.
+// addSpeeds sets the speeds of rounds: from the commits that contain their times or, for older commits, the
+// mean speed between two ticks.
 func addSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	addMeanSpeeds(rounds, clock, cell)
 	for i := range clock {
@@ -106,8 +106,8 @@ func addSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	}
 }
 
-// addMeanSpeeds sets the speed of all rounds between two ticks if none of their rows is missing. It
-// skips the initial model, which may exist long before a training begins.
+// addMeanSpeeds sets the speeds of all rounds between two ticks if none of their rows is missing. It skips
+// the initial model, which may exist long before a training begins.
 func addMeanSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	step := cell.Tail.Rounds
 	if cell.Chain != nil {
@@ -126,12 +126,12 @@ func addMeanSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	}
 }
 
-// after returns the index of the first round after round.
+// after returns the index of the first element of rounds after a round.
 func after(rounds []Round, round int) int {
 	return sort.Search(len(rounds), func(i int) bool { return rounds[i].Row.Round > int64(round) })
 }
 
-// speedOf returns the mean speed over all rounds between two ticks, 0 if unknown.
+// speedOf returns the mean speed over all rounds between two ticks in tokens per second, or 0 if unknown.
 func speedOf(rounds []Round, from, to *Tick) float64 {
 	since := from.Time
 	if len(rounds) == 1 && rounds[0].Clients == 0 { // single task of central training

@@ -18,7 +18,7 @@ import (
 // measuredColumns describes the columns of measures in CSV and Parquet.
 type measuredColumns struct {
 	list []audits.FieldColumn
-	row  reflect.Type // a struct with a field for each, by its parquet tag
+	row  reflect.Type // a struct with a field for each column, by its parquet tag
 }
 
 func newMeasuredColumns(measures []audits.Measure) *measuredColumns {
@@ -35,7 +35,7 @@ func newMeasuredColumns(measures []audits.Measure) *measuredColumns {
 	return c
 }
 
-// rowOf returns the struct for the outcome of a model or of a canary; all fields are null for nil.
+// rowOf returns the struct for the outcome of a model or of a canary. All fields are null if found is nil.
 func (c *measuredColumns) rowOf(found any) any {
 	row := reflect.New(c.row).Elem()
 	for i := range c.list {
@@ -55,8 +55,8 @@ func (c *measuredColumns) rowOf(found any) any {
 	return row.Interface()
 }
 
-// number returns the number in a column, 1 for true and 0 for false. It returns false if the number
-// is null or NaN, or the column does not exist. The number may be infinite.
+// number returns the number in a column, with 1 for true and 0 for false. It returns false if the number is
+// null or NaN, or the column does not exist. The number may be infinite.
 func (c *measuredColumns) number(found any, name string) (number float64, ok bool) {
 	at := slices.IndexFunc(c.list, func(column audits.FieldColumn) bool { return column.Name == name })
 	if at < 0 || found == nil {
@@ -80,7 +80,7 @@ func (c *measuredColumns) number(found any, name string) (number float64, ok boo
 type auditColumns struct {
 	// outcomes holds the columns of the outcomes, in the order of the audits.
 	outcomes []*measuredColumns
-	// canaryOutcomes holds the columns of the outcomes of canaries by type; ordered holds the same
+	// canaryOutcomes holds the columns of the outcomes of canaries by type; ordered holds the same columns
 	// in the order of the audits.
 	canaryOutcomes map[reflect.Type]*measuredColumns
 	ordered        []*measuredColumns
@@ -108,12 +108,12 @@ func ofCanaryOutcome(o audits.CanaryOutcome) *measuredColumns {
 type Value struct {
 	Column string
 	Number float64
-	// Text is the value in a column of texts; "" for numbers.
+	// Text is the value in a column of texts, or "".
 	Text string
 }
 
-// CellValues returns the rows of WriteRows(Cells), one for each cell, without parameters and
-// without null or empty columns. Cells in training have no values of audits.
+// CellValues returns the rows that WriteRows writes for Cells, without parameters and without null or empty
+// columns. Cells in training have no values of audits.
 func (r *Results) CellValues() ([][]Value, error) {
 	v, err := r.view()
 	if err != nil {
@@ -129,8 +129,8 @@ func (r *Results) CellValues() ([][]Value, error) {
 	return t.values(), nil
 }
 
-// Values returns the rows of the rounds, in their order, like Rounds.Write without the cell's
-// columns. Null columns are omitted, and so are speeds: equal trainings have equal values.
+// Values returns the rows of the rounds, in their order, as Rounds.Write does but without the cell's
+// columns. It omits null columns, and speeds, so that equal trainings have equal values.
 func (c *CellRounds) Values() [][]Value {
 	t := newFlatTable("round", []any{Round{}})
 	t.mayLackThoseOf([]CellRounds{*c})
@@ -178,7 +178,7 @@ func valueOf(column string, v parquet.Value) (_ Value, there bool) {
 	}
 }
 
-// commonParameters are fields of the experiment file with a column in the cells of every run, so
+// commonParameters are the fields of the experiment file that have a column in the cells of every run, so
 // that scripts can rely on them.
 var commonParameters = []string{
 	"data.partition", "data.vocabulary.size", "data.users.words", "data.users.examples",
@@ -189,8 +189,8 @@ var commonParameters = []string{
 	"training.privacy.clip", "training.privacy.noise_multiplier", "training.privacy.delta",
 }
 
-// addParameters sets the fields that identify every cell: common ones, and those below the axes of
-// the grid. It omits fields that a cell lacks.
+// addParameters sets the fields that identify every cell: common ones, and those below the axes of the
+// grid. It omits fields that a cell lacks.
 func (r *Results) addParameters(spec *experiment.Spec) {
 	paths := slices.Clone(commonParameters)
 	for i := range spec.Cells {
@@ -208,7 +208,7 @@ func (r *Results) addParameters(spec *experiment.Spec) {
 	}
 }
 
-// chosen returns the fields with these paths, in their order.
+// chosen returns the fields with these paths, in the order of the paths.
 func chosen(fields experiment.Axes, paths []string) experiment.Axes {
 	out := experiment.Axes{}
 	for _, path := range paths {
@@ -219,8 +219,8 @@ func chosen(fields experiment.Axes, paths []string) experiment.Axes {
 	return out
 }
 
-// parameterColumns holds the cells' parameters as columns named by path: numbers if the field is a
-// number in every cell that has it, otherwise text. The seed of replicates has its own column.
+// parameterColumns holds the cells' parameters as columns named by path. A column has numbers if the field
+// is a number in every cell that has it, and texts otherwise. The seed of replicates has its own column.
 type parameterColumns struct {
 	paths   []string
 	numbers []bool
@@ -268,7 +268,7 @@ func (v *view) isNumber(path string) bool {
 	return found
 }
 
-// of returns the row of one cell; absent fields are null.
+// of returns the row of one cell. Absent fields are null.
 func (c *parameterColumns) of(cell *Cell) any {
 	row := reflect.New(c.row).Elem()
 	for i, path := range c.paths {
@@ -279,7 +279,7 @@ func (c *parameterColumns) of(cell *Cell) any {
 	return row.Interface()
 }
 
-// value returns a *float64, or a *string with text without quotes, or JSON.
+// value returns a *float64, or a *string that holds a text without quotes or JSON.
 func (c *parameterColumns) value(i int, p experiment.Axis) any {
 	var number float64
 	if c.numbers[i] && json.Unmarshal(p.Value, &number) == nil {

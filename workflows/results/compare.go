@@ -20,7 +20,7 @@ import (
 type Side struct {
 	Spec    *experiment.Spec
 	Results *Results
-	// row is set if the side is reduced to one row of replicates.
+	// row reports whether the side is reduced to one row of replicates.
 	row bool
 }
 
@@ -29,7 +29,7 @@ type Comparison struct {
 	// Before and After are the runs' ids.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Pairs are the cells that both runs have, at the same point of the grid, or the only cells.
+	// Pairs are the cells that both runs have at the same point of the grid, or the only cells of both.
 	Pairs []Pair `json:"pairs"`
 	// OnlyBefore and OnlyAfter are the labels of the other cells.
 	OnlyBefore []string `json:"only_before"`
@@ -48,8 +48,8 @@ type Pair struct {
 	Fields []experiment.Difference `json:"fields"`
 	Before Cell                    `json:"before"`
 	After  Cell                    `json:"after"`
-	// Changes are the audits' comparisons of the two models by name of the audit, if both have such
-	// outcomes.
+	// Changes are the audits' comparisons of the two models, by the name of the audit, if both have
+	// comparable outcomes.
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (s Side) Select(name string) (Side, error) {
 	return only, nil
 }
 
-// has lists the names, such as "c01 to c12, and the rows r01 to r04".
+// has returns a list of the names, such as "c01 to c12, and the rows r01 to r04".
 func (s Side) has() string {
 	cells := s.Results.Cells
 	text := readable.Range(cells[0].Cell, cells[len(cells)-1].Cell)
@@ -151,7 +151,7 @@ func (s Side) nameOf(row *viewRow) string {
 	return s.Results.Run + "/" + row.Name
 }
 
-// changesOf returns the changes from one cell to another by audit.
+// changesOf returns the changes from one cell to another, by audit.
 func changesOf(before, after *Cell) (map[string][]audits.Change, error) {
 	a, err := newViewCell(before)
 	if err != nil {
@@ -197,9 +197,9 @@ func (s Side) partners(other Side) map[int]int {
 	return partners
 }
 
-// WriteScreen writes the differences of the runs as a table for a terminal, or for a file if s is nil: fields of the
-// experiment, then the columns of the results, as in "3/8 -> 5/8", or the differences between rows of replicates, and
-// the rows without matched utility.
+// WriteScreen writes the differences of the runs as a table for a terminal, or for a file if s is nil. It
+// writes the fields of the experiment, and then the columns of the results, as in "3/8 -> 5/8", or the
+// differences between rows of replicates with the rows whose utility is not matched.
 func (c *Comparison) WriteScreen(w io.Writer, s *Terminal) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s -> %s\n", c.Before, c.After)
@@ -233,8 +233,8 @@ func (c *Comparison) WriteScreen(w io.Writer, s *Terminal) error {
 	return err
 }
 
-// writeShared writes, for different grids, the number of common cells and the axes that differ, and
-// tells how to compare others.
+// writeShared writes, for different grids, the number of common cells and the axes that differ, and tells
+// how to compare other cells.
 func (c *Comparison) writeShared(b *strings.Builder) {
 	only := len(c.OnlyBefore) + len(c.OnlyAfter)
 	if only == 0 {
@@ -277,8 +277,8 @@ func (s Side) paths() (list []string) {
 	return lists.Distinct(list)
 }
 
-// writeFields writes each difference once, with its cells unless it applies to all, and then the names of the
-// fields that follow from others.
+// writeFields writes each difference once, with its cells unless it applies to all, and then the names of
+// the fields that follow from others.
 func (c *Comparison) writeFields(b *strings.Builder) {
 	var order, derived []string
 	labels := make(map[string][]string)

@@ -20,35 +20,35 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Curve holds the measurements of a cell along its training, also of a training in progress.
+// Curve holds the measurements of a cell along its training. The training may be in progress.
 type Curve struct {
 	Run   string          `json:"run"`
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
-	// Unit is the unit of a round: in central training a round is a task of several steps, numbered
-	// by its last step.
+	// Unit is the unit of a round. In central training a round is a task of several steps, numbered by its
+	// last step.
 	Unit plan.Unit `json:"unit"`
 	// Steps is the planned length of the training, in units.
 	Steps int `json:"steps"`
-	// Rounds are some of the completed rounds, ascending: the first, the last, and evenly spaced
-	// ones between them.
+	// Rounds are some of the completed rounds, ascending: the first, the last, and evenly spaced ones
+	// between them.
 	Rounds []Round `json:"rounds"`
-	// Audited are the completed measurements, ascending. Their numbers are named as in the curve of
-	// a report.
+	// Audited are the completed measurements, ascending. Their numbers have the names that they have in the
+	// curve of a report.
 	Audited []reports.Point `json:"audited"`
 	// Clock holds the completion times of some rounds, ascending.
 	Clock []Tick `json:"clock"`
-	// Withheld are the columns that the rounds of a training with a secret key lack.
+	// Withheld lists the columns that the rounds of a training with a secret key lack.
 	Withheld []string `json:"withheld,omitempty"`
 }
 
-// roundsOfSegment is the number of rounds taken from a segment: a curve with few rounds reads only
+// roundsOfSegment is the number of rounds taken from a segment, so that a curve with few rounds reads only
 // some segments.
 const roundsOfSegment = 10
 
-// LoadCurve reads the measurements of a cell along its training, with at most points rounds; points
-// is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
+// LoadCurve reads the measurements of a cell along its training, after at most points rounds; points is at
+// least 2. The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*Curve, error) {
 	spec, p, planned, err := findCell(ctx, archive, run, cell)
 	if err != nil {
@@ -95,7 +95,7 @@ func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.C
 	return curve, curve.addAudited(ctx, archive, p.Nodes[cell.Report.Key])
 }
 
-// spread selects at most n items, n at least 2: the first, the last, and evenly spaced ones.
+// spread returns at most n items: the first, the last, and evenly spaced ones. n is at least 2.
 func spread[T any](items []T, n int) []T {
 	if len(items) <= n {
 		return items
@@ -130,7 +130,7 @@ func paramsOf(report *plan.Node) (*reports.CellParams, error) {
 	return params, nil
 }
 
-// measured returns the measurements of a round that are complete.
+// measured returns the completed measurements of a round.
 func measured(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams, round int) (reports.Point, error) {
 	point := reports.Point{Round: round}
 	for _, a := range params.Audits {
@@ -164,14 +164,14 @@ func take(p *reports.Point, audit string, metrics json.RawMessage) error {
 	return p.Metrics.Join(named)
 }
 
-// CanaryLives holds the canaries of a cell's canaries block, and the outcomes of each one along the
-// training, also of a training in progress.
+// CanaryLives holds the canaries of a cell's canaries block, and their outcomes along the training. The
+// training may be in progress.
 type CanaryLives struct {
 	Run   string    `json:"run"`
 	Cell  string    `json:"cell"`
 	Label string    `json:"label"`
 	Unit  plan.Unit `json:"unit"`
-	// Canaries are in the order in which they were drawn; empty before that.
+	// Canaries are in the order in which they were drawn. The list is empty before that.
 	Canaries []LivingCanary `json:"canaries"`
 	// Rounds are the rounds with outcomes of canaries, ascending.
 	Rounds []CanaryRound `json:"rounds"`
@@ -190,8 +190,8 @@ type CanaryRound struct {
 	Outcomes []encoding.Object `json:"outcomes"`
 }
 
-// LoadCanaryLives reads the canaries of a cell, with at most points measured rounds; points is at
-// least 2. The error wraps storage.ErrNotFound if the run has no such cell.
+// LoadCanaryLives reads the canaries of a cell, after at most points measured rounds; points is at least 2.
+// The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCanaryLives(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*CanaryLives, error) {
 	spec, p, planned, err := findCell(ctx, archive, run, cell)
 	if err != nil {
@@ -278,7 +278,7 @@ func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, 
 	return found, group.Wait()
 }
 
-// readOutcomes adds an audit's outcomes of each canary, if it has any.
+// readOutcomes adds an audit's outcomes of the canaries, if it has any.
 func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive, key storage.Key, blob string, into *CanaryRound) error {
 	if blob == "" || key == (storage.Key{}) {
 		return nil

@@ -20,28 +20,28 @@ type Difference struct {
 	Label   string `json:"label"`
 	To      string `json:"to"`
 	ToLabel string `json:"to_label"`
-	// Axes are the paths that differ.
+	// Axes are the paths of the axes that differ.
 	Axes []string `json:"axes"`
 	// Seeds are the seeds that both rows have finished.
 	Seeds []uint64 `json:"seeds"`
-	// Utility reports whether the models predict equally well; nil if unknown.
+	// Utility reports whether the models predict equally well. It is nil if unknown.
 	Utility *Matching `json:"utility"`
 	// Measures are the differences by measure name.
 	Measures map[string]*audits.Estimate `json:"measures"`
-	// Canaries compares individual canaries, by columns of the canaries' rows.
+	// Canaries compares individual canaries, by column of the canaries' rows.
 	Canaries map[string]*Pairing `json:"canaries"`
 	baseline baselineRow
 }
 
-// Matching reports whether two rows have equal utility: by recall@1 and perplexity, or by the
-// measure of a prediction other than words.
+// Matching reports whether two rows have equal utility: by recall@1 and perplexity, or by the measure of
+// utility of models that predict no words.
 type Matching struct {
-	// Measure is the measure of utility, and Difference the mean difference of the two rows, which
-	// may be at most Within.
+	// Measure is the measure of utility. Difference is the mean difference of the two rows, which may be at
+	// most Within.
 	Measure    string  `json:"measure"`
 	Difference float64 `json:"difference"`
 	Within     float64 `json:"within"`
-	// Perplexity must match too if models predict words. It is nil otherwise, and if one of the perplexities is
+	// Perplexity must match too if models predict words. It is nil otherwise, and if a perplexity is
 	// infinite.
 	Perplexity *Tolerance `json:"perplexity,omitempty"`
 	Matched    bool       `json:"matched"`
@@ -49,13 +49,13 @@ type Matching struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Tolerance is a difference and its limit.
+// Tolerance is a difference with its limit.
 type Tolerance struct {
 	Difference float64 `json:"difference"`
 	Within     float64 `json:"within"`
 }
 
-// holds names the measure if its difference exceeds the limit, or returns "".
+// holds returns "", or a text with the name of the measure if its difference exceeds the limit.
 func (t Tolerance) holds(measure string) string {
 	if math.Abs(t.Difference) <= t.Within {
 		return ""
@@ -63,15 +63,15 @@ func (t Tolerance) holds(measure string) string {
 	return fmt.Sprintf("%s differs by %+.3g, more than %.3g", measure, t.Difference, t.Within)
 }
 
-// Limits of the difference in utility between matched rows: a fraction of the test targets, and a
-// fraction of the other row's perplexity.
+// Limits of the difference in utility between matched rows: a fraction of the test targets, and a fraction
+// of the other row's perplexity.
 const (
 	RecallWithin     = 0.01 // Thakkar et al. 2020, section 4.2
 	PerplexityWithin = 0.05
 )
 
-// utilities are the measures of utility; the first available one decides, within a point or, for an
-// error, within a fraction of it.
+// utilities are the measures of utility. The first available one decides, within a difference or, if share
+// is set, within a fraction of the other row's value.
 var utilities = []struct {
 	measure string
 	within  float64
@@ -82,8 +82,8 @@ var utilities = []struct {
 	{"mean_absolute_error", 0.05, true},
 }
 
-// newDifferences compares each row, for every axis, with the first row that differs only in this
-// axis, or else with the first row. It omits pairs of rows without a common seed.
+// newDifferences compares each row, for every axis, with the first row that differs only in this axis, or
+// else with the first row. It omits pairs of rows without a common seed.
 func newDifferences(rows []*viewRow) []Difference {
 	var list []Difference
 	firsts := map[string]*viewRow{} // by an axis and the values of the other axes
@@ -110,7 +110,7 @@ func newDifferences(rows []*viewRow) []Difference {
 	return list
 }
 
-// newDifference compares two rows; it returns nil if they have no common finished seed.
+// newDifference compares two rows. It returns nil if they have no common finished seed.
 func newDifference(row, to *viewRow) *Difference {
 	d := &Difference{
 		Row: row.Name, Label: row.Label, To: to.Name, ToLabel: to.Label, Axes: differing(row.Axes, to.Axes),
@@ -141,8 +141,8 @@ func differing(a, b experiment.Axes) []string {
 	return list
 }
 
-// measure computes the differences between the measures of both rows, seed by seed. It skips
-// measures that are infinite for a seed.
+// measure computes the differences between the measures of both rows, seed by seed. It skips measures that
+// are infinite for a seed.
 func (d *Difference) measure(row, to *viewRow) {
 	for _, m := range measures() {
 		var values []float64
@@ -176,8 +176,8 @@ func (d *Difference) pair(row, to *viewRow) {
 	}
 }
 
-// censored counts the canaries inserted in both rows that are at the limit in one of them, by the column that
-// says so; nil without such a column.
+// censored counts the canaries inserted in both rows that are at the limit in one of them, by the column
+// that tells so. It returns nil without such a column.
 func (d *Difference) censored(row, to *viewRow, column string) *int {
 	pairs, limited := 0, 0
 	for _, seed := range d.Seeds {
@@ -227,7 +227,7 @@ func (v *viewCell) inserted(column string) map[string]float64 {
 // canaryKey identifies a canary within its cell.
 func canaryKey(c *audits.Canary) string { return c.Format + "\n" + strings.Join(c.Words, "\n") }
 
-// matching reports whether utility is matched; nil if unknown.
+// matching reports whether utility is matched. It returns nil if unknown.
 func (d *Difference) matching(row, to *viewRow) *Matching {
 	for _, u := range utilities {
 		e := d.Measures[u.measure]
@@ -248,8 +248,8 @@ func (d *Difference) matching(row, to *viewRow) *Matching {
 	return nil
 }
 
-// matchWords matches the perplexity of models of words. Both must predict some words: equal models
-// without any recall are useless.
+// matchWords matches the perplexity of models of words. Both must predict some words, because equal models
+// without any recall tell nothing.
 func (u *Matching) matchWords(d *Difference, row, to *viewRow) {
 	perplexity := to.Measures["perplexity"].Mean
 	if e := d.Measures["perplexity"]; e != nil {

@@ -13,33 +13,35 @@ import (
 
 // Column explains a column of results.
 type Column struct {
-	// Name is the column of CSV and Parquet; empty if only the table of cells has the column.
+	// Name is the column of CSV and Parquet. It is empty if only the table of cells has the column.
 	Name string `json:"name,omitempty"`
-	// Header is the header in the table of cells; empty without a column there.
+	// Header is the header in the table of cells. It is empty without a column there.
 	Header string `json:"header,omitempty"`
-	// Path is the place in the JSON of results of a number that no table has, such as exposure.highest.
+	// Path is the place, in the JSON of results, of a number that no table has, such as exposure.highest.
 	Path string `json:"path,omitempty"`
 	// Rows are the units of rows (--rows) whose tables have the column.
 	Rows []Rows `json:"rows,omitempty"`
-	// Audit is the audit that measures the value; empty for a column that no audit fills.
+	// Audit is the audit that measures the value. It is empty if no audit does.
 	Audit string `json:"audit,omitempty"`
-	// Value describes the values: "integer", "number", "text" or "true or false", and the scale of tables.
+	// Value describes the values: "integer", "number", "text" or "true or false", and the scale in tables.
 	Value string `json:"value"`
 	// Better is the direction of better numbers, if there is one.
 	Better audits.Direction `json:"better,omitempty"`
-	// Doc describes the value: a phrase, without a full stop.
+	// Doc describes the value in a phrase without a full stop.
 	Doc string `json:"doc"`
 }
 
-// parts are structs whose fields are the columns of a table, for tables with equal columns in all runs.
+// parts are structs whose fields are the columns of a table, for tables that have equal columns in all
+// runs.
 var parts = map[Rows][]any{
 	Attacks: {ofCell{}, audits.Attack{}, baselineRow{}}, AttackedUsers: {ofCell{}, audits.AttackedUser{}, baselineRow{}},
 	Membership: {ofCell{}, audits.MemberAttack{}, baselineRow{}}, Means: {meanRow{}, estimateRow{}, pooledRow{}, baselineRow{}},
 	Differences: {differenceRow{}, estimateRow{}, pairingRow{}, baselineRow{}}, Numbers: {ofCell{}, numberRow{}}, RoundRows: {ofCell{}, Round{}},
 }
 
-// Columns lists the columns of all tables of results, in their order. Columns with equal names and values are
-// one. Numbers of outcomes that have no column come last. The parameters of cells and the metrics of external programs are not listed.
+// Columns returns the columns of all tables of results, in their order. It merges columns with equal names
+// and explanations. Numbers of outcomes that have no column come last. It omits the parameters of cells and
+// the metrics of external programs.
 func Columns() []Column {
 	columns := columnsOf(Cells, ofCell{}, cellRow{})
 	for _, place := range inColumnOrder() {
@@ -60,7 +62,7 @@ func Columns() []Column {
 	return append(columns, outcomeNumbers(columns)...)
 }
 
-// merged joins equal columns of several tables.
+// merged merges equal columns of several tables.
 func merged(columns []Column) (list []Column) {
 	for _, c := range columns {
 		same := func(o Column) bool { return o.Name != "" && o.Name == c.Name && o.Doc == c.Doc && o.Audit == c.Audit }
@@ -73,7 +75,7 @@ func merged(columns []Column) (list []Column) {
 	return list
 }
 
-// columnsOf lists the fields of structs with parquet tags.
+// columnsOf returns the columns of the fields of structs with parquet tags.
 func columnsOf(rows Rows, structs ...any) (columns []Column) {
 	for _, s := range structs {
 		columns = append(columns, fieldColumns(rows, reflect.TypeOf(s))...)
@@ -95,7 +97,7 @@ func fieldColumns(rows Rows, t reflect.Type) (columns []Column) {
 	return columns
 }
 
-// measureColumns lists the columns of an audit's measures.
+// measureColumns returns the columns of an audit's measures.
 func measureColumns(rows Rows, d *audits.Description, measures []audits.Measure) (columns []Column) {
 	for i := range measures {
 		m := &measures[i]
@@ -136,7 +138,8 @@ func valueName(t reflect.Type) string {
 	}
 }
 
-// Explain returns the columns with the given name, header or path. A path may begin with "audit."; one with a dot may omit the audit.
+// Explain returns the columns with the given name, header or path. A path may begin with "audit.", and may
+// omit the audit if the rest contains a dot.
 func Explain(name string) []Column {
 	path := strings.TrimPrefix(name, "audit.")
 	return lists.Filter(Columns(), func(c Column) bool {

@@ -60,7 +60,7 @@ func dotSeries(f *audits.Figure) []chart.Series {
 		s.Points = append(s.Points, chart.Point{X: d.X, Y: d.Y, Note: d.About})
 	}
 	for i := range series {
-		series[i].Style = len(f.Lines) // a style that no line uses
+		series[i].Style = len(f.Lines) // no line has this style
 		if len(series[i].Points) == 0 {
 			series[i].Name = ""
 		}
@@ -79,7 +79,7 @@ func newHeatMap(m *audits.HeatMap, cell string) *drawing {
 	}}
 }
 
-// drawing draws a chart, with intervals along the axis of the audit's number.
+// drawing draws a chart. Intervals lie along the axis of the audit's number.
 func (c *Chart) drawing() *drawing {
 	d := &drawing{Caption: fmt.Sprintf("%s by %s. %s", c.Y, c.X, c.About), Figure: chart.Figure{Title: c.Title}}
 	d.X = chart.Axis{Title: c.X, Labels: c.Values, Level: c.LevelX}
@@ -111,7 +111,7 @@ func (c *Chart) title(p *ChartPoint) string {
 type curveFigure struct {
 	name   string
 	curves []audits.Curve
-	most   float64 // minimum end of the axis
+	most   float64 // value that the axis reaches at least
 }
 
 // axisTitle returns the axis title with its unit.
@@ -119,8 +119,8 @@ func (f *curveFigure) axisTitle() string {
 	return cmp.Or(f.curves[0].Axis, strings.ToLower(f.name[:1])+f.name[1:])
 }
 
-// curveFigures returns the losses and the curves of the cell's audits. It returns nothing unless
-// the cell was measured at two or more rounds.
+// curveFigures returns the losses and the curves of the cell's audits. It returns nil unless the cell was
+// measured at two or more rounds.
 func (v *viewCell) curveFigures() []curveFigure {
 	if v.Report == nil || len(v.Curve) < 2 {
 		return nil
@@ -134,7 +134,7 @@ func (v *viewCell) curveFigures() []curveFigure {
 	return figures
 }
 
-// ends returns the smallest and the largest value that a curve can have in the cell.
+// ends returns the least and the greatest value that a curve can have in the cell.
 func (v *viewCell) ends(curve audits.Curve) (least, most float64) {
 	for d, outcome := range v.measured() {
 		for _, own := range d.Curves() {

@@ -21,21 +21,21 @@ type Format struct {
 	Description string
 	// MediaType is its Content-Type.
 	MediaType string
-	// Extension is the extension of a file name, with its dot. A browser saves a format that has
-	// one, unless it is Shown, and shows other formats.
+	// Extension is the extension of a file name, with its dot. A browser saves a format with an Extension
+	// unless it is Shown; it shows other formats.
 	Extension string
 	// Shown makes a browser show the format, and save it under a name on request.
 	Shown bool
-	// Pictures is set if the format shows Results.Pictures.
+	// Pictures reports whether the format shows Results.Pictures.
 	Pictures bool
 
-	// write writes the cells; nil if flat does.
+	// write writes the cells. It is nil if flat does.
 	write func(*view, io.Writer) error
-	// flat writes a table with one value per column; nil if the format has no such form.
+	// flat writes a table with one value per column. It is nil if the format has no such form.
 	flat func(*flatTable, io.Writer) error
 }
 
-// jsonName is the name of the format with everything.
+// jsonName is the name of the format with all data.
 const jsonName = "json"
 
 // formats is the registry for the command, its completion, the API and the page. The first is the
@@ -66,7 +66,7 @@ func (f *Format) Disposition() string {
 	return "attachment"
 }
 
-// Rows names the unit of a row.
+// Rows is the unit of a row.
 type Rows string
 
 // Units of rows.
@@ -128,9 +128,10 @@ func FormatNamed(name string) (Format, error) {
 // Write writes the results in the named format.
 func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w, format, Cells) }
 
-// WriteRows writes the results in a format with a row for each unit. Only some formats support units other than cells:
-// canaries, of the canaries block and of audits; attacks on updates or on membership; means, with each number of each
-// row of replicates; differences, with each number of each two compared rows; and numbers, with each number of the JSON.
+// WriteRows writes the results in a format with a row for each unit. Only some formats support units other
+// than Cells. Canaries are those of the canaries block and of audits. Attacks and AttackedUsers are attacks on
+// updates, Membership attacks on membership. Means has each number of each row of replicates, Differences each
+// number of each two compared rows, and Numbers each number in the JSON. RoundRows are written by Rounds.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	f, err := formatWith(format, rows)
 	if err != nil {
@@ -153,7 +154,7 @@ func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	return f.flat(t, w)
 }
 
-// formatWith returns the format with a name, if it has such rows.
+// formatWith returns the format with a name. It returns an error if the format does not support the rows.
 func formatWith(name string, rows Rows) (Format, error) {
 	f, err := FormatNamed(name)
 	if err == nil {
@@ -180,7 +181,7 @@ func (f Format) Has(rows Rows) error {
 	return fmt.Errorf("format %s has no rows of %s; expected one of %s", f.Name, rows, strings.Join(others, ", "))
 }
 
-// document is the complete results as JSON, with the data of figures of all cells.
+// document is the complete results as JSON, with the data of the figures of all cells.
 type document struct {
 	*Results
 	// Rows are the rows of replicates, Differences the differences between them.

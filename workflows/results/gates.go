@@ -8,15 +8,14 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Outcomes of the gate of a cell, the limits of audit.fail_if.
+// Outcomes of the gate of a cell, which judges the limits of audit.fail_if.
 const (
 	GateMet    = "met"
 	GateFailed = "failed"
 )
 
-// judge compares a finished cell with the limits of audit.fail_if. gate is empty without limits.
-// Unjudged numbers do not fail the gate: other numbers of their limits decide, or there is nothing
-// to measure.
+// judge compares a finished cell with the limits of audit.fail_if. gate is empty without limits. Unjudged
+// numbers do not fail the gate: other numbers of their limits decide, or there is nothing to measure.
 func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unjudged []string) {
 	if audit == nil || audit.FailIf == nil {
 		return "", nil, nil
@@ -38,7 +37,8 @@ func (c *Cell) gate() string {
 	return c.Gate
 }
 
-// Gate returns GateFailed if the gate of a cell failed, and "" if no gate was judged.
+// Gate returns GateFailed if the gate of a cell failed, GateMet if all judged gates are met, and "" if no
+// gate was judged.
 func (r *Results) Gate() string {
 	gate := ""
 	for i := range r.Cells {
@@ -52,13 +52,14 @@ func (r *Results) Gate() string {
 	return gate
 }
 
-// gated reports whether the gate of a cell was judged. Only then do tables have a column for it.
+// gated reports whether the gate of a cell was judged. Only then do tables have a column for gates.
 func (v *view) gated() bool { return v.Results.Gate() != "" }
 
 // gateHeader is the header of the last column of tables.
 const gateHeader = "gate"
 
-// gate returns the text in that column: "failed", or "2 of 3 failed" for a row of replicates.
+// gate returns the text in the column of gates, such as "failed", or "2 of 3 failed" for a row of
+// replicates.
 func (r *viewRow) gate() string {
 	judged, failed := 0, 0
 	for _, c := range r.cells {
@@ -96,5 +97,5 @@ func gateOf(c *viewCell) any {
 	return gateRow{audits.When(c.gate() != "", c.gate()), list(c.Breaches)}
 }
 
-// list joins texts; it returns nil without texts.
+// list joins texts. It returns nil without texts.
 func list(texts []string) *string { return audits.When(len(texts) > 0, strings.Join(texts, "; ")) }

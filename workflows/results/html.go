@@ -22,10 +22,10 @@ type Figure struct {
 	// Cell is the name of the cell, and Label its label; both are empty for a figure of all cells.
 	Cell  string `json:"cell,omitempty"`
 	Label string `json:"label,omitempty"`
-	// Title describes the figure to readers who do not see it; Caption is for all readers.
+	// Title describes the figure to readers who cannot see it; Caption is for all readers.
 	Title   string `json:"title"`
 	Caption string `json:"caption"`
-	// Chart draws it.
+	// Chart is the figure to draw.
 	Chart *chart.Figure `json:"-"`
 }
 
@@ -38,15 +38,15 @@ func FileName(title string) string {
 // FileName returns a name such as "00-mean-exposure-of-canaries-bits-by-training", without an extension.
 func (f *Figure) FileName() string { return fmt.Sprintf("%02d-%s", f.Number, FileName(f.Title)) }
 
-// drawn holds figures that are drawn once, at the first request.
+// drawn holds figures, which are drawn once, at the first request.
 type drawn struct {
 	once    sync.Once
 	figures []Figure
 	err     error
 }
 
-// Figures returns the figures of the report: first those of all cells together, then those of each
-// cell. The caller must not change them.
+// Figures returns the figures of the report: first those of all cells together, then those of each cell.
+// Callers must not change them.
 func (r *Results) Figures() ([]Figure, error) {
 	if r.drawn == nil {
 		return r.draw()
@@ -85,7 +85,7 @@ type drawings struct {
 	together []*drawing
 	cells    []cellDrawings
 	about    []string // distinct explanations
-	// named are the figures by name; figures of one name have the same axes in all cells.
+	// named holds the figures by name. Figures of one name have the same axes in all cells.
 	named map[string][]*chart.Figure
 }
 
@@ -136,7 +136,7 @@ func (all *drawings) addCell(c *viewCell) error {
 	return err
 }
 
-// share registers a figure that shares its axes with others of its name.
+// share registers a figure, which shares its axes with the others of its name.
 func (all *drawings) share(name, about string, d *drawing) *drawing {
 	if !slices.Contains(all.about, about) {
 		all.about = append(all.about, about)
@@ -161,8 +161,7 @@ func (v *viewCell) figures() []*audits.Figure {
 	return figures
 }
 
-// mostEarlier is the maximum number of earlier rounds with figures, evenly spaced, to keep the page
-// short.
+// mostEarlier is the maximum number of earlier rounds with figures, evenly spaced. It keeps the page short.
 const mostEarlier = 12
 
 // addEarlier adds the figures of earlier models of a cell, the latest first.

@@ -21,7 +21,7 @@ import (
 
 // Interim is the newest measurement of a cell in training. It does not describe the last model.
 type Interim struct {
-	// Unit is the unit of a round, and Steps the length of the training in it.
+	// Unit is the unit of a round, and Steps is the length of the training in it.
 	Unit  plan.Unit `json:"unit"`
 	Steps int       `json:"steps"`
 	// Measured holds the numbers, named as in the curve of a report.
@@ -30,11 +30,11 @@ type Interim struct {
 	Audit encoding.Object `json:"audit"`
 }
 
-// roundsLookedAt is the number of measured rounds searched for a finished measurement: audits run
-// during the training, a few rounds behind.
+// roundsLookedAt is the number of measured rounds searched for a finished measurement. Audits run during
+// the training, a few rounds behind.
 const roundsLookedAt = 4
 
-// readSoFar reads the newest measurement of a cell, nil before the first. open are nodes that
+// readSoFar reads the newest measurement of a cell, or nil before the first. open are the nodes that
 // storage has once there is a newer one.
 func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *Interim, open []storage.Key, err error) {
 	params, err := paramsOf(report)
@@ -71,8 +71,8 @@ func nextMeasured(report *plan.Node, params *reports.CellParams, i int) []storag
 	return []storage.Key{report.Input(reports.AuditInput(params.Audits[first].Name, params.Measured[i]))}
 }
 
-// roundReached returns the last completed round of a cell's chain. For a cell that has not begun,
-// like most cells of a large grid, two queries suffice.
+// roundReached returns the last completed round of a cell's chain. For a cell that has not begun, as most
+// cells of a large grid, two queries suffice.
 func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (int, error) {
 	if cell.Chain == nil {
 		return 0, nil
@@ -90,8 +90,8 @@ func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 	return 0, nil
 }
 
-// readOutcomes reads the audits' outcomes of the measured model, and returns the nodes of
-// unfinished ones.
+// readOutcomes reads the audits' outcomes of the measured model, and returns the nodes of the unfinished
+// ones.
 func (s *Interim) readOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
 	for _, a := range params.Audits {
 		if a.AtEnd {
@@ -135,14 +135,14 @@ func (s *Interim) String() string { return "so far: " + s.at() }
 
 // Latest is the last measurement of a cell in training, as text.
 type Latest struct {
-	// At is a text such as "round 300 of 800", Numbers one such as "accuracy % 24.0, perplexity 62.2".
+	// At is a text such as "round 300 of 800", and Numbers one such as "accuracy % 24.0, perplexity 62.2".
 	At, Numbers string
 }
 
 // String returns a text such as "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
 func (l Latest) String() string { return "so far: " + l.At + ": " + l.Numbers }
 
-// InterimMeasurements returns an entry for each measured cell in training, by cell name.
+// InterimMeasurements returns the last measurement of each measured cell in training, by cell name.
 func (r *Results) InterimMeasurements() (map[string]Latest, error) {
 	latest := make(map[string]Latest)
 	for i := range r.Cells {
@@ -166,15 +166,15 @@ func (r *Results) InterimMeasurements() (map[string]Latest, error) {
 	return latest, nil
 }
 
-// ReportedRounds is the last round that a cell's training program reported.
+// ReportedRounds is the last round that a cell's training program reported, with the planned number.
 type ReportedRounds struct {
 	Round int64 `json:"round"`
 	// Of is training.rounds.
 	Of int `json:"of"`
 }
 
-// readReportedRounds returns the last round that the training of a cell reported, nil if it is the last of the
-// experiment, or unknown.
+// readReportedRounds returns the last round that the training of a cell reported. It returns nil if that is
+// the last round of the experiment, or unknown.
 func readReportedRounds(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ReportedRounds, error) {
 	if e.Training.Algorithm != experiment.External {
 		return nil, nil
@@ -187,7 +187,7 @@ func readReportedRounds(ctx context.Context, archive *storage.Archive, e *experi
 	if err == nil {
 		err = json.Unmarshal(commit.Metrics, &m)
 	}
-	before := m.Rows > 0 && m.LastRound == 0 // records older than LastRound
+	before := m.Rows > 0 && m.LastRound == 0 // the record is older than LastRound
 	if err != nil || before || m.LastRound >= int64(e.Training.Rounds) {
 		return nil, err
 	}

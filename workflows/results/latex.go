@@ -40,8 +40,7 @@ func latexPoints(text string) int {
 	return (tenths + 9) / 10
 }
 
-// writeLaTeX writes booktabs tables with the table's notes below. Rows of replicates have compact
-// numbers.
+// writeLaTeX writes booktabs tables with the table's notes below. Rows of replicates have compact numbers.
 func (v *view) writeLaTeX(w io.Writer) error {
 	v.compact = true
 	table := v.table()
@@ -75,8 +74,8 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	return err
 }
 
-// latexTables splits a table into parts that fit the width. The first columns hold text, aligned left; the others
-// hold numbers.
+// latexTables splits a table into parts that fit the width. The first texts columns are aligned left; the
+// others hold numbers and are aligned right.
 func latexTables(header []string, rows [][]string, texts int) (tables []string) {
 	all := func(int) bool { return true }
 	for _, block := range latexPaper.blocks(header, rows, all) {
@@ -116,8 +115,8 @@ func writeLaTeXRow(b *strings.Builder, columns []column, texts func(*column) []s
 	}
 }
 
-// Choose reduces tables for people to columns with the given headers, and those that name the rows.
-// It returns an error if no table has one of the columns.
+// Choose reduces tables for people to the columns with the given headers and those that name the rows. It
+// returns an error if no table has one of the columns.
 func (r *Results) Choose(columns []string) error {
 	r.chosen = nil
 	t, err := r.Table()
@@ -137,7 +136,7 @@ func (r *Results) Choose(columns []string) error {
 	return nil
 }
 
-// naming are the headers of columns that name the rows of a table.
+// naming lists the headers of columns that name the rows of a table.
 var naming = []string{"setting", "compared with", "seeds"}
 
 // keep removes the columns that are not chosen.
@@ -157,14 +156,14 @@ func (t *Table) keep(columns []string) {
 	t.Differences.keep(columns)
 }
 
-// paper is a medium of bounded width for tables, in any unit.
+// paper is a medium of bounded width for tables. Widths may be in any unit.
 type paper struct {
 	width, gap int              // of the medium, and between columns
-	narrow     int              // maximum width of a header over narrower texts
+	narrow     int              // maximum width to which a header may widen a column of narrower texts
 	measure    func(string) int // returns the width of a text
 }
 
-// column is a column with its texts folded into lines: the header, and each row.
+// column is a column with the texts of its header and of each row folded into lines.
 type column struct {
 	index  int // in the table
 	header []string
@@ -172,8 +171,8 @@ type column struct {
 	width  int
 }
 
-// blocks lays out a table in blocks. A block starts with the first column and continues with the columns that fit
-// the width. Columns for which keep returns false are omitted.
+// blocks lays out a table in blocks. Each block has the first column and the next columns that fit the
+// width. Columns for which keep returns false are omitted.
 func (p *paper) blocks(header []string, rows [][]string, keep func(i int) bool) (blocks [][]column) {
 	first := p.column(header, rows, 0, max(p.width/3, p.narrow+p.narrow/3))
 	block, width := []column{first}, first.width
@@ -190,7 +189,7 @@ func (p *paper) blocks(header []string, rows [][]string, keep func(i int) bool) 
 	return append(blocks, block)
 }
 
-// column folds the texts of a column into lines of at most a width.
+// column folds the texts of column i into lines of at most the given width.
 func (p *paper) column(header []string, rows [][]string, i, most int) column {
 	c := column{index: i}
 	for _, row := range rows {
@@ -235,7 +234,7 @@ func (p *paper) wrap(text string, width int) []string {
 	return append(lines, left)
 }
 
-// head returns the longest prefix of a word that fits, at least one character.
+// head returns the longest prefix of a word that fits, with at least one character.
 func (p *paper) head(word string, width int) string {
 	end := 0
 	for i, r := range word {
@@ -248,7 +247,7 @@ func (p *paper) head(word string, width int) string {
 	return word[:end]
 }
 
-// lineByLine returns the lines of one row, or of the header, over all columns.
+// lineByLine returns the lines of one row, or of the header, across all columns.
 func lineByLine(columns []column, folded func(*column) []string) (rows [][]string) {
 	texts := lists.Map(columns, func(c column) []string { return folded(&c) })
 	for k := range slices.MaxFunc(texts, func(a, b []string) int { return len(a) - len(b) }) {

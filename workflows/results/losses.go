@@ -19,9 +19,9 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// The losses along a training are metrics of its curve, in nats per token over all targets: the training
-// loss is the mean over the round (in central training, over the task that ends there), before each of
-// its steps; the validation loss comes from early stopping, the test loss from the utility audit.
+// The losses along a training are metrics of its curve, in nats per token over all targets. The training
+// loss is the mean over the round (in central training, over the task that ends there), before each of its
+// steps. The validation loss comes from early stopping, the test loss from the utility audit.
 const (
 	trainingLoss   = "training_loss"
 	validationLoss = "validation_loss"
@@ -34,8 +34,8 @@ const (
 	serverLearningRate = "server_learning_rate"
 )
 
-// ofRound are further metrics of the curve: the metrics in the row of the measured round, by column
-// name. Speeds are excluded: equal trainings have equal curves.
+// ofRound are further metrics of the curve: those in the row of the measured round, by column name. Speeds
+// are excluded, so that equal trainings have equal curves.
 var ofRound = []struct {
 	name string
 	of   func(*Round) float64
@@ -50,14 +50,14 @@ var ofRound = []struct {
 	{"epsilon_proved", func(r *Round) float64 { return r.EpsilonProved }},
 }
 
-// lossCurves share one figure.
+// lossCurves are the curves in one figure.
 var lossCurves = []audits.Curve{
 	{Figure: "Loss", Axis: "loss (nats per token)", Name: "training", Metric: trainingLoss},
 	{Figure: "Loss", Name: "test", Metric: testLoss},
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
 }
 
-// addLosses sets the numbers of the measured rounds from the metric rows and the recipe.
+// addLosses sets the losses, rates and norms of the measured rounds from the metric rows and the recipe.
 func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell, r *reports.Report) error {
 	rates := compile.LearningRates(e)
 	for i := range r.Curve {
@@ -66,7 +66,7 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 		if err != nil {
 			return err
 		}
-		if i == len(r.Curve)-1 && r.Stopping != nil { // not the model of the last step
+		if i == len(r.Curve)-1 && r.Stopping != nil { // the model is not that of the last step
 			row = &checkpoints.Row{Validation: checkpoints.Validation{ValidationLoss: r.Stopping.ValidationLoss}}
 		}
 		client, server := rates(p.Round)
@@ -88,7 +88,7 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 	return nil
 }
 
-// rowAt returns the metric row of the task that ends at a round, nil if it is missing.
+// rowAt returns the metric row of the task that ends at a round, or nil if it is missing.
 func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, round int) (*checkpoints.Row, error) {
 	if planned.Tail.Rounds == 0 || round < planned.Rounds() {
 		return plan.StepRow(ctx, archive, planned.Chain, round/planned.Chain.StepRounds)
@@ -128,8 +128,8 @@ func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 	return errors.Join(err, setPositive(p, testLoss, loss))
 }
 
-// addOutcomes adds to the curve the outcomes of audits whose description requests every round
-// (EveryRound). It omits outcomes that storage no longer has.
+// addOutcomes adds to the curve the outcomes of audits whose description requests every round (EveryRound).
+// It omits outcomes that storage no longer has.
 func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, r *reports.Report) error {
 	if len(r.Curve) < 2 {
 		return nil
@@ -166,7 +166,8 @@ type ofCell struct {
 
 func (v *view) ofCell(c *viewCell) ofCell { return ofCell{v.Run, v.Experiment, c.Cell.Cell, c.Label} }
 
-// Tables with a row for each attack, for each user in attacks with results by user, and for each membership attack.
+// Tables with a row for each attack, for each user in attacks with results by user, and for each membership
+// attack.
 var (
 	attackRows = rowsOf("attacks", Attacks, func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows })
 	userRows   = rowsOf("attacked_users", AttackedUsers, func(d *audits.Description) func(audits.Outcome) []audits.AttackedUser { return d.UserRows })
@@ -199,7 +200,7 @@ func eachRow[R any](v *view, rows func(*audits.Description) func(audits.Outcome)
 	}
 }
 
-// attackTable has the results of attacks.
+// attackTable is a table of the results of attacks.
 type attackTable struct {
 	Title, Label string
 	Header       []string
@@ -208,8 +209,8 @@ type attackTable struct {
 	Rows  [][]string
 }
 
-// attackTables returns the tables that have rows. Attacks on updates have the form of Table 3 of Orekondy et
-// al. 2018.
+// attackTables returns the tables that have rows. Attacks on updates have the form of Table 3 of Orekondy
+// et al. 2018.
 func (v *view) attackTables() []attackTable {
 	updates := attackTable{
 		Title: "Attacks on updates", Label: "Attacks", Texts: 3,
@@ -218,7 +219,7 @@ func (v *view) attackTables() []attackTable {
 	eachRow(v, func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows }, func(c *viewCell, a audits.Attack) {
 		updates.Rows = append(updates.Rows, []string{c.Label, a.Attack, a.Of, fmt.Sprintf("%.1f (%.3gx)", 100*a.AP, a.Factor), share(a.Top1), share(a.Top5)})
 	})
-	members := attackTable{ // each part in LaTeX repeats the first column
+	members := attackTable{ // the first column combines three, because LaTeX repeats it in each part
 		Title: "Attacks on membership", Label: "Membership", Texts: 1,
 		Header: []string{"setting, attack, users", "AUC %", "TPR % at 1% FPR", "TPR % at 0.1% FPR", "points above blind"},
 	}
@@ -231,7 +232,7 @@ func (v *view) attackTables() []attackTable {
 	return slices.DeleteFunc([]attackTable{updates, members}, func(t attackTable) bool { return t.Rows == nil })
 }
 
-// withEnds formats a fraction in percent with its interval, a dash if it was not measured.
+// withEnds formats a fraction in percent with its interval, or returns "-" if it was not measured.
 func withEnds(x, low, high *float64) string {
 	if x == nil {
 		return "-"
@@ -239,7 +240,7 @@ func withEnds(x, low, high *float64) string {
 	return audits.Interval{Value: *x, Low: *low, High: *high}.Percent()
 }
 
-// share formats a fraction in percent, a dash if it was not measured.
+// share formats a fraction in percent, or returns "-" if it was not measured.
 func share(x *float64) string {
 	if x == nil {
 		return "-"

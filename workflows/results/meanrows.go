@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// replicateRow holds the last columns of cells and canaries in runs with replicates; other runs lack them.
+// replicateRow holds the last columns of cells and canaries in runs with replicates. Other runs lack them.
 type replicateRow struct {
 	Row  *string `parquet:"row" doc:"row of the table that the cell belongs to"`
 	Seed *int64  `parquet:"seed" doc:"seed of the cell"`
@@ -25,7 +25,7 @@ func replicateOf(c *viewCell) any {
 	return row
 }
 
-// estimateRow is an estimate over seeds; all fields are null without one.
+// estimateRow is an estimate over seeds. All fields are null without an estimate.
 type estimateRow struct {
 	N    *int64   `parquet:"n" doc:"trainings of the mean"`
 	Mean *float64 `parquet:"mean" doc:"mean over the seeds, of differences that of the first row less the second"`
@@ -48,7 +48,7 @@ type meanRow struct {
 	Measure    string `parquet:"measure" doc:"measure that the numbers are of: a column of cells or of canaries"`
 }
 
-// pooledRow is the fraction of all seeds' canaries; null for measures that are not counts.
+// pooledRow is the fraction of all seeds' canaries. It is null for measures that are not counts.
 type pooledRow struct {
 	Count *int64   `parquet:"pooled_count" doc:"canaries that the measure counts, in all seeds together"`
 	Of    *int64   `parquet:"pooled_of" doc:"canaries that the measure counts among, in all seeds together"`
@@ -89,7 +89,7 @@ func meanRows(v *view) (*flatTable, error) {
 	return t, nil
 }
 
-// differenceRow is a number in which two rows of replicates are compared.
+// differenceRow is a number by which two rows of replicates are compared.
 type differenceRow struct {
 	Run        string `parquet:"run" doc:"name of the run"`
 	Experiment string `parquet:"experiment" doc:"name of the experiment"`
@@ -100,12 +100,12 @@ type differenceRow struct {
 	Axes       string `parquet:"axes" doc:"fields in which the two rows differ"` // paths, separated by commas
 	// UtilityMatched is null if unknown.
 	UtilityMatched *bool `parquet:"utility_matched" doc:"whether the two rows have equal utility; empty if unknown"`
-	// Of is the measured unit: a cell as a whole, or each canary.
+	// Of is the measured unit: a cell as a whole, or a single canary.
 	Of      string `parquet:"of" doc:"unit that the measure is of: cell for a model, canary for each canary"`
 	Measure string `parquet:"measure" doc:"measure that the numbers are of: a column of cells or of canaries"`
 }
 
-// pairingRow holds counts of canaries; null for a measure of cells.
+// pairingRow holds counts of canaries. It is null for a measure of cells.
 type pairingRow struct {
 	Pairs *int64   `parquet:"canaries" doc:"canaries compared between the two rows"`
 	More  *int64   `parquet:"more" doc:"canaries with the larger number in the first row"`
@@ -123,8 +123,8 @@ func newPairingRow(p *Pairing) pairingRow {
 	return row
 }
 
-// differenceRows returns a row for each measure of each difference, and then one for each column of
-// individually compared canaries.
+// differenceRows returns a row for each measure of each difference, and then one for each column by which
+// individual canaries are compared.
 func differenceRows(v *view) (*flatTable, error) {
 	t := newFlatTable("differences", parts[Differences])
 	for i := range v.differences {

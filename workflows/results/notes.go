@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// failedGate begins the note on a limit that a cell or a row exceeds.
+// failedGate begins the note about a limit that a cell or a row exceeds.
 const failedGate = " failed its gate: "
 
 // note is a remark on a cell, or on a row of replicates.
@@ -17,7 +17,7 @@ type note struct {
 	name, label string
 	// text begins with the separator from a name, such as ": " or " failed: ".
 	text string
-	// row is set for a note on a row, done for a note on a finished cell.
+	// row reports whether the note is about a row, done whether it is about a finished cell.
 	row, done bool
 }
 
@@ -25,7 +25,7 @@ func (n note) named() string { return fmt.Sprintf("%s (%s)", n.name, n.label) }
 
 func (n note) String() string { return n.named() + n.text }
 
-// ofAll returns the text of a note on several cells or rows.
+// ofAll returns the text of a note about several cells or rows.
 func (n note) ofAll() string {
 	if breach, failed := strings.CutPrefix(n.text, failedGate); failed {
 		return " failed their gate: " + breach
@@ -33,7 +33,7 @@ func (n note) ofAll() string {
 	return n.text
 }
 
-// each returns the texts of single notes.
+// each returns the texts of the notes, one by one.
 func each(notes []note) []string { return lists.Map(notes, note.String) }
 
 // group is a set of cells or rows that may share a note.
@@ -55,18 +55,19 @@ func (v *view) groups() []group {
 	}
 }
 
-// warnings returns the notes that readers of any table need: failures, failed gates and the marks of models that have learned
-// little.
+// warnings returns the notes that readers of any table need: failures, failed gates, and the marks of
+// models that have learned little.
 func (v *view) warnings() []string {
 	return v.once(slices.DeleteFunc(v.allNotes(), func(n note) bool {
 		return !strings.HasPrefix(n.text, " failed") && !strings.HasPrefix(n.text, ": "+audits.Mark)
 	}))
 }
 
-// labelled is the largest number of cells or rows whose labels a common note repeats.
+// labelled is the maximum number of cells or rows whose labels a common note repeats.
 const labelled = 3
 
-// once returns the notes, but writes a note on several members of a group once, at the position of the first.
+// once returns the notes. It writes a note about several members of a group once, at the position of the
+// first.
 func (v *view) once(notes []note) []string {
 	members, texts := make(map[string][]note), []string{}
 	for _, n := range notes {
@@ -79,7 +80,7 @@ func (v *view) once(notes []note) []string {
 	return lists.Map(texts, func(text string) string { return common(slices.Compact(members[text]), groups) })
 }
 
-// common returns the text of equal notes, with the name of their group, or the names of its members.
+// common returns the text of equal notes, with the name of their group or the names of its members.
 func common(notes []note, groups []group) string {
 	if len(notes) == 1 {
 		return notes[0].String()

@@ -13,8 +13,8 @@ type numberRow struct {
 	Value float64 `parquet:"value" doc:"number at that place"`
 }
 
-// numberRows returns a row for each number in the JSON of the cells, in its order: also those in lists, for which other
-// rows have no columns.
+// numberRows returns a row for each number in the JSON of the cells, in its order. It includes numbers in
+// lists, for which other rows have no columns.
 func numberRows(v *view) (*flatTable, error) {
 	t := newFlatTable("numbers", parts[Numbers])
 	for i := range v.cells {
@@ -33,7 +33,8 @@ func numberRows(v *view) (*flatTable, error) {
 	return t, nil
 }
 
-// eachNumber calls found for each number in the next value of the decoder, at a path.
+// eachNumber calls found with each number in the next value of the decoder and its path, which begins with
+// path.
 func eachNumber(d *json.Decoder, path string, found func(path string, value float64)) error {
 	token, err := d.Token()
 	switch value := token.(type) {

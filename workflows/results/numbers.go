@@ -9,7 +9,8 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// numberDocs explains the numbers of outcomes that have no column and no doc tag, by their place in the JSON of results.
+// numberDocs explains the numbers of outcomes that have neither a column nor a doc tag, by their place in
+// the JSON of results.
 var numberDocs = map[string]string{
 	"exposure.highest": "highest exposure of an inserted canary, in bits",
 
@@ -88,13 +89,14 @@ var numberDocs = map[string]string{
 	"many_runs.runs": "number of trainings",
 }
 
-// variants maps the outcomes nested in that of utility to the ends of their explanations.
+// variants maps the outcomes nested in an outcome of utility to the ends of their explanations.
 var variants = map[string]string{
 	"all_targets": ", over all targets, with <unk> and <end>",
 	"baseline":    ", of a model that knows only the frequencies of the training part",
 }
 
-// outcomeNumbers lists the numbers of the audits' outcomes in JSON that have no column among the given ones.
+// outcomeNumbers returns the numbers in the JSON of the audits' outcomes that have no column among the
+// given ones.
 func outcomeNumbers(columns []Column) (list []Column) {
 	for _, d := range all.Audits() {
 		own := numbersOf(d.Name, reflect.TypeOf(d.Outcome()))
@@ -123,7 +125,7 @@ func outcomeNumbers(columns []Column) (list []Column) {
 	return list
 }
 
-// numbersOf lists the numbers of a struct by their place in JSON.
+// numbersOf returns the numbers of a struct, by their place in JSON.
 func numbersOf(audit string, t reflect.Type) (list []Column) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -148,10 +150,10 @@ func numbersOf(audit string, t reflect.Type) (list []Column) {
 	return list
 }
 
-// isOf reports whether a column has the number, named as on the page: audit_name or name.
+// isOf reports whether a column has the number, under the page's name for it: audit_name or name.
 func (c *Column) isOf(columns []Column) bool { return c.column(columns, "") != nil }
 
-// column returns the column with the number, or with that of the same name outside of a block.
+// column returns the column with the number, or with the number of the same name outside of a block.
 func (c *Column) column(columns []Column, block string) *Column {
 	name := strings.ReplaceAll(strings.Replace(strings.TrimPrefix(c.Path, c.Audit+"."), block+".", "", min(1, len(block))), ".", "_")
 	return lists.Find(columns, func(o *Column) bool {

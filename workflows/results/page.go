@@ -21,9 +21,9 @@ import (
 //go:embed report.css
 var pageStyle string
 
-// writeHTML writes a standalone page without scripts: the table and its legends, the pictures of
-// the cells side by side, the figures of all cells together, and for every cell the figures of its
-// audits and their curves during training.
+// writeHTML writes a standalone page without scripts: the table and its legends, the pictures of the cells
+// side by side, the figures of all cells together, and for every cell the figures of its audits and their
+// curves during training.
 func (v *view) writeHTML(w io.Writer) error {
 	figures, err := v.drawings()
 	if err != nil {
@@ -70,7 +70,7 @@ func (v *view) parts(figures *drawings) []g.Node {
 	}
 }
 
-// originPart describes when, where and from which experiment the results were computed.
+// originPart tells when, where and from which experiment the results were computed.
 func (v *view) originPart() g.Node {
 	var facts, machines []string
 	for i := range v.cells {
@@ -118,7 +118,7 @@ func (t attackTable) part() g.Node {
 	return g.Group{h.H2(g.Text(t.Title)), newline, tableNode(t.Label, t.Header, nil, t.Rows)}
 }
 
-// tableNode returns a table that scrolls horizontally. Abouts, if not nil, are the tooltips of its header.
+// tableNode returns a table that scrolls horizontally. abouts, if not nil, are the tooltips of its header.
 func tableNode(label string, header, abouts []string, rows [][]string) g.Node {
 	var headers []g.Node
 	for i, text := range header {
@@ -204,7 +204,7 @@ func (v *viewCell) section(figures *cellDrawings) g.Node {
 	failed := func(text string) g.Node { return h.P(h.Class("failed"), g.Text(text)) }
 	status := failed(v.Status)
 	if v.Status != Failed && v.Status != Cancelled {
-		status = h.P(g.Text(v.Status)) // waits or runs
+		status = h.P(g.Text(v.Status)) // the cell waits or runs
 	}
 	return h.Section(
 		onLines(h.H3(g.Text(v.Cell.Cell+" "+v.Label)), g.If(v.Status != Done, status)),

@@ -26,8 +26,8 @@ type Picture struct {
 	Round int `json:"round"`
 	// Number distinguishes pictures of one cell and round, from 0.
 	Number int `json:"number"`
-	// Title names the subject, Caption gives the measurements in a few words, and Text combines
-	// both for readers who cannot see the picture.
+	// Title names the subject, Caption gives the measurements in a few words, and Text combines both for
+	// readers who cannot see the picture.
 	Title   string `json:"title"`
 	Caption string `json:"caption"`
 	Text    string `json:"text"`
@@ -37,14 +37,14 @@ type Picture struct {
 
 // Shown selects pictures of a run. The zero value selects all.
 type Shown struct {
-	// Cell is the name of one cell, empty for all.
+	// Cell is the name of one cell, or empty for all cells.
 	Cell string
-	// Round selects the pictures after a round, 0 those after all rounds.
+	// Round selects the pictures after a round. 0 selects those after all rounds.
 	Round int
 }
 
-// LoadPictures reads the pictures of a run, cell by cell and round by round. While the run goes on,
-// rounds that are not measured yet have no pictures.
+// LoadPictures reads the pictures of a run, cell by cell and round by round. While the run is in progress,
+// rounds that are not yet measured have no pictures.
 func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, s Shown) ([]Picture, error) {
 	spec, err := runs.Experiment(run)
 	if err != nil || !slices.ContainsFunc(spec.Cells, asksForPictures) {
@@ -130,7 +130,8 @@ func (r *pictureReader) read(ctx context.Context, round int) ([]Picture, error) 
 // hasPictures reports whether an audit has pictures of each model that it measures.
 func hasPictures(d *audits.Description) bool { return d.Pictures != nil && d.OutcomeBlob != "" }
 
-// outcome reads an audit's outcome after a round; false if it is not measured yet, or not requested.
+// outcome reads an audit's outcome after a round. It returns false if the outcome is not yet measured, or
+// not requested.
 func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, round int, into audits.Outcome) (bool, error) {
 	key := r.report.Input(reports.AuditInput(d.Name, round))
 	if key == (storage.Key{}) {
@@ -143,28 +144,28 @@ func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, roun
 	return true, json.Unmarshal(data, into)
 }
 
-// captionOf lists an audit's columns: "inverted % 3.0, Frechet 12.1".
+// captionOf returns the values of an audit's columns, such as "inverted % 3.0, Frechet 12.1".
 func captionOf(d *audits.Description, v audits.Outcome) string {
 	return strings.Join(lists.Map(d.TableMeasures(), func(m *audits.Measure) string { return m.Header + " " + d.Cell(m, v) }), ", ")
 }
 
-// pictureGrid arranges the pictures of the cells as in figure 3 of Augenstein et al. 2020: a column
-// for each value of a cell's last axis, a row for each combination of its other values.
+// pictureGrid arranges the pictures of the cells as in figure 3 of Augenstein et al. 2020: a column for
+// each value of a cell's last axis, and a row for each combination of its other values.
 type pictureGrid struct {
 	About   string
 	Columns int
 	Cells   []picturedCell
 }
 
-// picturedCell is a cell at its place in the grid, from 1.
+// picturedCell is a cell with its place in the grid, from 1.
 type picturedCell struct {
 	Name, Label string
 	Row, Column int
 	Series      []pictureSeries
 }
 
-// pictureSeries holds the pictures of one audit of a cell: the newest, and earlier ones in order of
-// their rounds.
+// pictureSeries holds the pictures of one audit of a cell: the newest, and the earlier ones ascending by
+// round.
 type pictureSeries struct {
 	Newest  htmlPicture
 	Earlier []htmlPicture
@@ -175,7 +176,7 @@ type htmlPicture struct {
 	Caption, Text, Source string
 }
 
-// newPictureGrid arranges pictures by cell; it returns nil without pictures.
+// newPictureGrid arranges pictures by cell. It returns nil without pictures.
 func newPictureGrid(cells []viewCell, pictures []Picture) *pictureGrid {
 	byCell := map[string][]Picture{}
 	for _, p := range pictures {
@@ -212,7 +213,7 @@ func text(axes experiment.Axes) string {
 	return b.String()
 }
 
-// place returns the index of a value in a list; it appends a new value.
+// place returns the index of a value in a list, to which it appends a new value.
 func place(list *[]string, value string) int {
 	if !slices.Contains(*list, value) {
 		*list = append(*list, value)

@@ -11,28 +11,28 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Row is the outcome of the cells that differ only in the seed, as far as they are done.
+// Row is the outcome of the cells that differ only in the seed, as far as they have finished.
 type Row struct {
 	// Name is the name within the run, such as "r01"; Label is for people.
 	Name  string `json:"row"`
 	Label string `json:"label"`
-	// Axes are the axes of its cells without the seed.
+	// Axes are the axes of its cells, without the seed.
 	Axes experiment.Axes `json:"axes"`
-	// Cells are the names of all its cells, Seeds the seeds of finished cells, ascending.
+	// Cells are the names of all its cells; Seeds are the seeds of the finished cells, ascending.
 	Cells []string `json:"cells"`
 	Seeds []uint64 `json:"seeds"`
-	// Measures are keyed by name, a column of the cells' rows.
+	// Measures are keyed by name, which is a column of the cells' rows.
 	Measures map[string]RowMeasure `json:"measures"`
 }
 
-// RowMeasure is a number over the seeds.
+// RowMeasure is an estimate of a number over the seeds.
 type RowMeasure struct {
 	audits.Estimate
-	// Pooled is the fraction of all seeds' canaries if the number counts canaries.
+	// Pooled is the fraction of all seeds' canaries, if the number counts canaries.
 	Pooled *audits.Share `json:"pooled,omitempty"`
 }
 
-// within returns the bounds of a number of the row: a count is at most the number of canaries.
+// within returns the bounds of a number of the row. A count is at most the number of canaries.
 func (m *RowMeasure) within(measure *audits.Measure) (least, most float64) {
 	least, most = measure.Range()
 	if m.Pooled != nil {
@@ -41,14 +41,14 @@ func (m *RowMeasure) within(measure *audits.Measure) (least, most float64) {
 	return least, most
 }
 
-// viewRow is a row with its cells, by seed.
+// viewRow is a row with all its cells, and the finished ones by seed.
 type viewRow struct {
 	Row
 	cells []*viewCell
 	done  map[uint64]*viewCell
 }
 
-// newViewRows returns the rows of the cells, in the order of their names; nil without replicates.
+// newViewRows returns the rows of the cells, ordered by name, or nil without replicates.
 func newViewRows(cells []viewCell) []*viewRow {
 	byName := map[string]*viewRow{}
 	var rows []*viewRow
@@ -79,7 +79,7 @@ func (r *viewRow) add(c *viewCell) {
 	}
 }
 
-// measure computes the numbers over finished cells.
+// measure computes the measures over the finished cells.
 func (r *viewRow) measure() {
 	r.Measures = map[string]RowMeasure{}
 	for seed := range r.done {
@@ -99,8 +99,7 @@ func (r *viewRow) measure() {
 	}
 }
 
-// pooled returns the counted fraction of all seeds' canaries. Canaries of one seed share a
-// training.
+// pooled returns the counted fraction of all seeds' canaries. Canaries of one seed share a training.
 func (r *viewRow) pooled(m *tableColumn) *audits.Share {
 	if m.Among == "" {
 		return nil
@@ -115,13 +114,13 @@ func (r *viewRow) pooled(m *tableColumn) *audits.Share {
 	return new(ratio.ShareOfCanaries())
 }
 
-// number returns an outcome's number in a column of its row; false without one.
+// number returns an outcome's number in a column of its row, or false if it has none.
 func (v *viewCell) number(place int, column string) (float64, bool) {
 	return ofAudits().outcomes[place].number(v.outcomes[place], column)
 }
 
-// measures returns the measures with means over replicates: table columns with a unit, in the order
-// of the columns of rows. Derived numbers are excluded: the mean of guarantees is not a guarantee.
+// measures returns the measures with means over replicates: table columns with a unit, in the order of the
+// columns of rows. Derived numbers are excluded, because the mean of guarantees is not a guarantee.
 func measures() (list []tableColumn) {
 	for _, place := range inColumnOrder() {
 		d := &all.Audits()[place]
@@ -136,15 +135,15 @@ func measures() (list []tableColumn) {
 
 // Pairing compares two models by pairs of values for the same canary.
 type Pairing struct {
-	// Pairs is the number of pairs; in More of them the value of the first model is greater, in
-	// Fewer that of the second.
+	// Pairs is the number of pairs. In More of them the value of the first model is greater, in Fewer of
+	// them that of the second.
 	Pairs int `json:"pairs"`
 	More  int `json:"more"`
 	Fewer int `json:"fewer"`
 	// P is the p-value of the exact sign test, which assumes independent pairs.
 	P float64 `json:"p"`
-	// Censored is the number of pairs with a value that is a lower bound, at the limit of the references;
-	// nil if the values have no limit.
+	// Censored is the number of pairs with a value that is a lower bound, at the limit of the references.
+	// It is nil if the values have no limit.
 	Censored *int `json:"censored,omitempty"`
 	// Difference is the difference of the means, first minus second, with its interval over seeds.
 	Difference *audits.Estimate `json:"difference"`
@@ -163,7 +162,7 @@ func (p *Pairing) add(differences []float64) {
 	}
 }
 
-// NewPairing compares models by the differences of pairs, first minus second, for each seed; nil
+// NewPairing compares models by the differences of pairs, first minus second, for each seed. It returns nil
 // without a pair.
 func NewPairing(seeds [][]float64) *Pairing {
 	var p Pairing
@@ -181,7 +180,8 @@ func NewPairing(seeds [][]float64) *Pairing {
 	return &p
 }
 
-// SignTest returns the two-sided p-value for equally likely signs: twice the binomial tail, at most 1.
+// SignTest returns the two-sided p-value if both signs are equally likely: twice the binomial tail, at most
+// 1.
 func SignTest(more, fewer int) float64 {
 	return min(1, 2*audits.NewShare(max(more, fewer), more+fewer).AtLeast(0.5))
 }

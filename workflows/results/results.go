@@ -1,5 +1,5 @@
-// Package results reads the outcome of a run from storage and writes it as a
-// table, JSON, CSV, LaTeX, Parquet or a page with figures.
+// Package results reads the outcome of a run from storage and writes it as a table, JSON, CSV, LaTeX,
+// Parquet or a page with figures.
 package results
 
 import (
@@ -27,92 +27,92 @@ type Results struct {
 	Run        string `json:"run"`
 	Experiment string `json:"experiment"`
 	Cells      []Cell `json:"cells"`
-	// Unreadable is the reason if this build cannot read the experiment, else "". Cells then have no
-	// parameters, and only the measures of their reports.
+	// Unreadable is the reason why this build cannot read the experiment, or "". If it is set, cells have
+	// no parameters, and only the measures in their reports.
 	Unreadable string `json:"unreadable,omitempty"`
 	// FalseAlarms are the probabilities that limits of audit.fail_if fail by chance.
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
 	// Unlabelled are the fields in which cells differ but which their labels omit.
 	Unlabelled []string `json:"unlabelled,omitempty"`
-	// Pictures are the result of LoadPictures, for formats that request them (Format.Pictures).
+	// Pictures are the result of LoadPictures, for formats that show them (Format.Pictures).
 	Pictures []Picture `json:"-"`
-	// Origin is shown by the same formats; nil if unknown.
+	// Origin is for the same formats. It is nil if unknown.
 	Origin *Origin `json:"-"`
 
-	// open holds the keys of missing outputs that cells wait for, and of newer measurements; drawn
-	// holds the figures. Both are nil if the results were not read from storage.
+	// open holds the keys of missing outputs that cells wait for, and of newer measurements; drawn holds
+	// the figures. Both are nil if the results were not read from storage.
 	open  []storage.Key
 	drawn *drawn
-	// chosen are the table columns that Choose keeps; nil means all.
+	// chosen lists the table columns that Choose keeps; nil means all.
 	chosen []string
 }
 
 // Origin is the origin of results, with the facts needed to reproduce them.
 type Origin struct {
-	// Recipe is the resolved experiment, as YAML.
+	// Recipe is the resolved experiment in YAML, or "".
 	Recipe              string
 	Seeds               []uint64 // distinct, in the order of the cells
 	Submitted, Finished time.Time
 }
 
-// Cell is the results of one cell.
+// Cell holds the results of one cell.
 type Cell struct {
-	// Cell is the name within the run.
+	// Cell is the name of the cell within the run.
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
-	// Parameters are fields of the experiment file by path: common ones, and all below the axes of
-	// the grid.
+	// Parameters are fields of the experiment file by path: common ones, and all below the axes of the
+	// grid.
 	Parameters experiment.Axes `json:"parameters,omitempty"`
-	// Row is the row of replicates of the cell; nil without grid.replicates.
+	// Row is the cell's row of replicates, or nil without grid.replicates.
 	Row *experiment.Row `json:"row,omitempty"`
 	// State is done, failed, cancelled or pending.
 	State string `json:"state"`
-	// Status equals State, for programs that use its older name.
+	// Status equals State. It is for programs that use its older name.
 	Status string `json:"status"`
-	// Gate is GateFailed if the cell exceeds a limit of audit.fail_if, listed in Breaches, and
-	// GateMet if it is within all limits; "" without limits, and for an unfinished cell.
+	// Gate is GateFailed if the cell exceeds a limit of audit.fail_if, listed in Breaches, or GateMet if it
+	// is within all limits. It is "" without limits, and for an unfinished cell.
 	Gate     string   `json:"gate,omitempty"`
 	Breaches []string `json:"breaches,omitempty"`
-	// Unjudged are numbers that a limit names and that could not be judged, in addition to judged ones.
+	// Unjudged lists the numbers named by limits that could not be judged.
 	Unjudged []string `json:"unjudged,omitempty"`
-	// EpsilonUnderestimates reports that the true epsilon exceeds that of the papers' convention, for some
-	// data or by an audit; nil if the convention is proved, or there is no bound.
+	// EpsilonUnderestimates reports whether the true epsilon exceeds that of the papers' convention, for
+	// some data or by an audit. It is nil if the convention is proved, or there is no bound.
 	EpsilonUnderestimates *bool `json:"epsilon_underestimates,omitempty"`
 	// Errors are the reasons for the failure of a failed cell.
 	Errors []string `json:"errors,omitempty"`
-	// Thresholds are the numbers of users that other thresholds of a failed cell's selection would
-	// leave, as far as it is computed.
+	// Thresholds are the numbers of users that other thresholds of a failed cell's selection would leave,
+	// if known.
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
 	// Lost explains why the report of a finished cell is missing.
 	Lost string `json:"lost,omitempty"`
-	// Interim is the newest measurement of a pending cell; nil before the first.
+	// Interim is the newest measurement of a pending cell, or nil before the first.
 	Interim *Interim `json:"so_far,omitempty"`
-	// Ranking describes the ranking of the canaries of an external model; nil for a built-in model.
+	// Ranking describes the ranking of the canaries of an external model. It is nil for a built-in model.
 	Ranking *Ranking `json:"ranking,omitempty"`
-	// Undetected are the audits' statements without a finding, with their power.
+	// Undetected are the statements of audits that found nothing, with their power.
 	Undetected []Undetected `json:"undetected,omitempty"`
-	// ReportedRounds is the last round that a training program reported; nil if it is the last of the
-	// experiment.
+	// ReportedRounds is the last round that a training program reported. It is nil if that is the last of
+	// the experiment.
 	ReportedRounds *ReportedRounds `json:"told_rounds,omitempty"`
-	// Unmeasured is set if the experiment requests no audit of a model trained by a program.
+	// Unmeasured reports whether the experiment requests no audit of a model trained by a program.
 	Unmeasured bool `json:"unmeasured,omitempty"`
-	// Batches is the effect of short batches on the learning rate of a finished cell's clients; nil
+	// Batches is the effect of short batches on the learning rate of a finished cell's clients. It is nil
 	// if few clients have less than a batch.
 	Batches *training.Batches `json:"batches,omitempty"`
-	// Made is the origin of the report; zero if the results were not read from storage.
+	// Made is the origin of the report. It is zero if the results were not read from storage.
 	Made storage.Provenance `json:"-"`
-	// Report is set once the cell is done.
+	// Report is nil until the cell is done.
 	*reports.Report
 
-	// Setting and Partition name the cell in the paper's terms.
+	// Setting and Partition name the cell in the papers' terms.
 	Setting   string `json:"setting"`
 	Partition string `json:"partition"`
 
-	// open lists the missing outputs that storage may still get, and the nodes whose commits would
-	// change the cell's results.
+	// open lists the missing outputs that storage may still get, and the nodes whose commits would change
+	// the cell's results.
 	open []storage.Key
-	// undetected are the statements of Undetected, until their power is computed.
+	// undetected holds the statements of Undetected until their power is computed.
 	undetected []experiment.Statement
 }
 
@@ -144,7 +144,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 	return r, nil
 }
 
-// loadCells reads several cells at the same time.
+// loadCells reads the cells, several at the same time.
 func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *runs.Planned) error {
 	p := run.Plan
 	r.Cells = make([]Cell, len(p.Cells))
@@ -168,8 +168,8 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 	return err
 }
 
-// Stale reports whether storage has outputs that a cell lacked when the results were read, or a
-// newer measurement of it. Other parts of the results change only with the record of the run.
+// Stale reports whether storage has outputs that a cell lacked when the results were read, or a newer
+// measurement of it. The other parts of the results change only with the record of the run.
 func (r *Results) Stale(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
 	group, ctx := goroutines.WithContext(ctx)
@@ -264,7 +264,7 @@ func underestimates(c *audits.Cell) *bool {
 	return audits.When(h.Convention != nil, h.Underestimates)
 }
 
-// finished returns the report of a finished cell, or else the outputs that storage lacks. Without
+// finished returns the report of a finished cell, or else the key of an output that storage lacks. Without
 // an audit the report does not wait for the model, but the cell does.
 func finished(ctx context.Context, archive *storage.Archive, run *runs.Planned, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
 	done := run.State.Outcomes[spec.Name] == runs.Done

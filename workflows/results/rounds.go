@@ -26,38 +26,38 @@ type Rounds struct {
 	Cells      []CellRounds `json:"cells"`
 }
 
-// CellRounds holds the rounds of a cell's training, ascending; for central training, its tasks.
+// CellRounds holds the rounds of a cell's training, ascending. In central training they are its tasks.
 type CellRounds struct {
 	Cell   string          `json:"cell"`
 	Label  string          `json:"label"`
 	Axes   experiment.Axes `json:"axes"`
 	Rounds []Round         `json:"rounds"`
-	// Withheld are the columns that the rounds of a training with a secret key lack.
+	// Withheld lists the columns that the rounds of a training with a secret key lack.
 	Withheld []string `json:"withheld,omitempty"`
 }
 
-// Round is one round: its metric row and, if known, the quantiles of the clients' norms after
-// clipping. Norms are exact, and outside of any guarantee.
+// Round is one round: its metric row and, if known, the quantiles of the clients' norms after clipping.
+// Norms are exact, and outside of any guarantee.
 type Round struct {
 	checkpoints.Row
 	ClippedNorms
 	checkpoints.Validation
 	Rates
 
-	withheld  bool // values that would reveal a secret cohort are omitted
+	withheld  bool // values that would reveal a secret cohort are missing
 	byProgram bool // trained by an external program, which measures no norms
 }
 
-// Rates holds numbers outside of metric rows: the learning rates follow from the recipe, the speed
+// Rates holds numbers outside of metric rows. The learning rates follow from the recipe; the speed follows
 // from the times in commits, which do not affect results.
 type Rates struct {
-	// LearningRate is the rate of the round's clients, or of the last step of central training; 0
-	// if the round changed nothing, or if an external program sets the rate.
+	// LearningRate is the rate of the round's clients, or of the last step of central training. It is 0 if
+	// the round changed nothing, or if an external program sets the rate.
 	LearningRate       float64 `json:"learning_rate,omitempty" parquet:"learning_rate,optional" doc:"learning rate of the clients, of central training that of the last step"`
 	ServerLearningRate float64 `json:"server_learning_rate,omitempty" parquet:"server_learning_rate,optional" doc:"learning rate of the server"`
-	// TokensPerSecond is the speed from the start of the round's first task to the end of its last. For
-	// rounds whose commits lack times, it is the mean between rounds with known times, pauses included;
-	// 0 if unknown.
+	// TokensPerSecond is the speed from the start of the round's first task to the end of its last, or 0 if
+	// unknown. For rounds whose commits lack times, it is the mean between rounds with known times,
+	// including pauses.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty" parquet:"tokens_per_second,optional" doc:"tokens trained in a second, from the start of the first task of the round to the end of the last"`
 }
 
@@ -120,8 +120,8 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	return out, nil
 }
 
-// loadRounds reads the rounds of a cell, from at most the given number of segments (0 means all),
-// and the completion times of some rounds.
+// loadRounds reads the rounds of a cell, from at most the given number of segments (0 means all), and the
+// completion times of some rounds.
 func loadRounds(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, cell *plan.Cell, segments int) ([]Round, []Tick, error) {
 	rows, err := trainingRows(ctx, archive, cell, segments)
 	if err != nil {
@@ -136,14 +136,14 @@ func loadRounds(ctx context.Context, archive *storage.Archive, spec *experiment.
 	return rounds, clock, nil
 }
 
-// within reports whether a row belongs to a cell's training. An external training is never shared,
-// and numbers rounds in its own way.
+// within reports whether a row belongs to a cell's training. An external training is never shared, and may
+// number its rounds differently.
 func within(t *experiment.Training, row checkpoints.Row) bool {
 	return t.Algorithm == experiment.External || row.Round <= int64(t.Rounds)
 }
 
-// trainingRows reads the rows of the cell's chain, and of the tail after it, from at most the given
-// number of segments; 0 means all.
+// trainingRows reads the rows of the cell's chain, and of the tail after it, from at most the given number
+// of segments; 0 means all.
 func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell, segments int) (rows []checkpoints.Row, err error) {
 	if cell.Chain != nil {
 		if rows, err = plan.Rows(ctx, archive, cell.Chain, segments); err != nil {
@@ -157,7 +157,7 @@ func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 	return append(rows, tail...), err
 }
 
-// Write writes the rounds as a json document, or with one row per round as csv or parquet.
+// Write writes the rounds as a JSON document, or with one row per round as CSV or Parquet.
 func (r *Rounds) Write(w io.Writer, format string) error {
 	f, err := formatWith(format, RoundRows)
 	if err != nil {
@@ -188,8 +188,8 @@ func (r *Rounds) table() *flatTable {
 	return t
 }
 
-// readBatches returns the effect of short batches on the learning rate of a cell's clients; nil if
-// there is none, or if storage no longer has the population.
+// readBatches returns the effect of short batches on the learning rate of a cell's clients. It returns nil
+// if there is none, or if storage no longer has the population.
 func readBatches(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*training.Batches, error) {
 	if !e.TrainsClients() || planned.Chain == nil {
 		return nil, nil
@@ -210,10 +210,10 @@ func readBatches(ctx context.Context, archive *storage.Archive, e *experiment.Ex
 	return e.Batches(index.Sizes()), nil
 }
 
-// withheld are the columns of a round's metric row that results of a training with a secret key omit. Each
-// is an exact function of the participants' data, so that a reader with the data could infer the cohort
-// from it; the guarantee assumes that the cohort is unknown. The other columns follow from the file, the
-// validation part or the noised model. The stored rows have all columns.
+// withheld lists the columns of a round's metric row that results of a training with a secret key omit.
+// Each is an exact function of the participants' data, so a reader with the data could infer the cohort
+// from it, but the guarantee assumes that the cohort is unknown. The other columns follow from the file,
+// the validation part or the noised model. The stored rows have all columns.
 var withheld = []string{
 	"clients", "examples", "tokens", "loss", "client_norm", "clipped",
 	"client_norm_min", "client_norm_p10", "client_norm_p25", "client_norm_median", "client_norm_p75", "client_norm_p90", "client_norm_max",
@@ -239,7 +239,7 @@ func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
 // plainRound is a Round without its methods for JSON.
 type plainRound Round
 
-// unmeasured are the columns that external programs do not report.
+// unmeasured lists the columns that external programs do not report.
 var unmeasured = []string{"update_norm", "client_norm", "clipped", "noise_deviation"}
 
 func (r *Round) lacks() (columns []string) {
@@ -263,7 +263,7 @@ func (r *Round) lacks() (columns []string) {
 	return append(columns, unmeasured...)
 }
 
-// MarshalJSON implements json.Marshaler. It leaves out the columns that the round lacks.
+// MarshalJSON implements json.Marshaler. It omits the columns that the round lacks.
 func (r Round) MarshalJSON() ([]byte, error) {
 	lacks := r.lacks()
 	if len(lacks) == 0 {
@@ -293,7 +293,7 @@ func (r *Round) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plainRound)(r))
 }
 
-// mayLackThoseOf allows nulls in the columns that some round of some cells lacks.
+// mayLackThoseOf allows nulls in the columns that some round of some cell lacks.
 func (t *flatTable) mayLackThoseOf(cells []CellRounds) {
 	for _, c := range cells {
 		for i := range c.Rounds {

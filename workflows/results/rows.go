@@ -20,15 +20,15 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// flatTable has one value per column, for CSV and Parquet. Its columns are the fields of several
-// structs with parquet tags.
+// flatTable is a table with one value per column, for CSV and Parquet. Its columns are the fields of
+// several structs with parquet tags.
 type flatTable struct {
 	parts  []*parquet.Schema
 	schema *parquet.Schema
 	rows   []parquet.Row
 	// lacking are the indexes of columns that may be null although their struct has no pointer.
 	lacking []int
-	// warnings are the notes that stand below the table for people, whichever rows it has.
+	// warnings are the notes below the table for people. They do not depend on its rows.
 	warnings []string
 }
 
@@ -54,7 +54,7 @@ func newFlatTable(name string, prototypes []any) *flatTable {
 	return t
 }
 
-// mayLack allows nulls in some columns. It is called before rows are added.
+// mayLack allows nulls in some columns. It must be called before rows are added.
 func (t *flatTable) mayLack(columns []string) {
 	root, before := joined{fields: slices.Clone(t.schema.Fields())}, len(t.lacking)
 	for i, f := range root.fields {
@@ -137,8 +137,8 @@ func (t *flatTable) addColumn(name string, kind parquet.Type, of func(row int) (
 	}
 }
 
-// finite replaces NaN and infinite numbers by null. For each column with an infinite number it
-// appends a column NAME_infinite, which is true in those rows.
+// finite replaces NaN and infinite numbers by null. For each column with an infinite number it appends a
+// column NAME_infinite, which is true in those rows.
 func (t *flatTable) finite() *flatTable {
 	out := &flatTable{schema: t.schema}
 	for _, row := range t.rows {
@@ -174,7 +174,7 @@ func writeParquet(t *flatTable, w io.Writer) error {
 	return out.Close()
 }
 
-// writeCSV writes a header and a line per row; absent values are empty.
+// writeCSV writes a header and a line per row. Absent values are empty.
 func writeCSV(t *flatTable, w io.Writer) error {
 	t = t.finite()
 	out := csv.NewWriter(w)
@@ -218,8 +218,8 @@ type cellRow struct {
 	Examples  *int64   `parquet:"examples" doc:"examples of the training data"`
 }
 
-// firstColumns names the audits with the first columns, in this order, for programs that read
-// columns by number. The columns of other audits follow, in the order of the list.
+// firstColumns names the audits that have the first columns, in this order, for programs that read columns
+// by number. The columns of other audits follow, in the order of all.Audits.
 var firstColumns = []string{"utility", "random_sampling", "beam_search", "privacy", "one_run"}
 
 // inColumnOrder returns the indexes of all descriptions in column order.
@@ -259,13 +259,13 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 	return t, nil
 }
 
-// noCell returns a cell without values, for the types of columns.
+// noCell returns a cell without values, from which the types of columns are taken.
 func noCell() *viewCell {
 	return &viewCell{Cell: &Cell{}, outcomes: make([]audits.Outcome, len(all.Audits()))}
 }
 
-// cellParts returns the further columns of cells, as functions that return the struct of a cell. Columns about
-// replicates, trainings in progress and gates occur only if some cell has values for them.
+// cellParts returns the further columns of cells, as functions that return the struct of a cell. Columns
+// about replicates, trainings in progress and gates exist only if some cell has values for them.
 func (v *view) cellParts(parameters *parameterColumns) (parts []func(*viewCell) any) {
 	for _, place := range inColumnOrder() {
 		parts = append(parts, func(c *viewCell) any { return ofAudits().outcomes[place].rowOf(c.shown(place)) })
@@ -285,7 +285,7 @@ func (v *view) cellParts(parameters *parameterColumns) (parts []func(*viewCell) 
 	return append(parts, func(c *viewCell) any { return parameters.of(c.Cell) })
 }
 
-// soFarRow is the round of the audits' numbers for a cell in training.
+// soFarRow is the round of the audits' numbers of a cell in training.
 type soFarRow struct {
 	Round *int64 `parquet:"so_far_round" doc:"round of the numbers of a cell in training"`
 	Of    *int64 `parquet:"so_far_of" doc:"rounds that a cell in training will take"`
@@ -316,10 +316,10 @@ func axesJSON(axes experiment.Axes) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// canaryRow holds the columns of every canary, after those of ofCell; columns that only the canaries block has are
+// canaryRow holds the columns of every canary, after those of ofCell. The columns of the canaries block are
 // null for other canaries.
 type canaryRow struct {
-	// Of is the origin of the canary: canaries for the block, otherwise the audit.
+	// Of is the origin of the canary: "canaries" for the block, otherwise the audit.
 	Of    string `parquet:"of" doc:"origin of the canary: canaries for the block of this name, else the audit that drew it"`
 	Words string `parquet:"words" doc:"words of the canary"`
 
@@ -333,7 +333,7 @@ type canaryRow struct {
 	Format             *string  `parquet:"format" doc:"format of the canary, if there are several"`
 }
 
-// rankedRow is the number of references of a canary's rank; null without a rank.
+// rankedRow is the number of references of a canary's rank. It is null without a rank.
 type rankedRow struct {
 	References *int64 `parquet:"references" doc:"random sequences among which the canary is ranked"`
 }

@@ -17,7 +17,8 @@ import (
 // unlisted are columns that tables for people omit: constant, or part of the label.
 var unlisted = []string{"run", "experiment", "axes"}
 
-// shares are columns of means and differences in the unit of the measure; counted are fractions of canaries.
+// shares are columns of means and differences in the unit of the measure; counted are columns with
+// fractions of canaries.
 var (
 	shares  = []string{"mean", "sd", "low", "high"}
 	counted = []string{"pooled_share", "pooled_low", "pooled_high"}
@@ -32,7 +33,7 @@ var rowKeys = map[string][]string{
 // writeListed writes a table for people to a file.
 func writeListed(t *flatTable, w io.Writer) error { return (*Terminal)(nil).writeListed(t, w) }
 
-// writeListed writes a table for people; a file is aligned.
+// writeListed writes a table for people. In a file the columns are aligned.
 func (s *Terminal) writeListed(t *flatTable, w io.Writer) error {
 	if why := noRows[t.schema.Name()]; len(t.rows) == 0 && why != "" {
 		_, err := io.WriteString(w, why+"\n")
@@ -47,7 +48,7 @@ func (s *Terminal) writeListed(t *flatTable, w io.Writer) error {
 	for _, text := range t.warnings {
 		s.paragraph(&b, text)
 	}
-	if s == nil { // a screen does this when it folds texts
+	if s == nil { // a screen does this as it folds texts
 		w = readable.Writer(w)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -111,7 +112,7 @@ var noRows = map[string]string{
 	"roundRow":       "no rounds: no training has finished a round with metrics",
 }
 
-// percentMeasures are the measures that tables print in percent.
+// percentMeasures returns the measures that tables print in percent.
 func percentMeasures() map[string]bool {
 	names := map[string]bool{}
 	for _, m := range measures() {
@@ -120,7 +121,7 @@ func percentMeasures() map[string]bool {
 	return names
 }
 
-// measureOf returns the measure of a row, empty if it has several.
+// measureOf returns the measure of a row, or "" if it has several.
 func measureOf(header []string, row parquet.Row) string {
 	if c := slices.Index(header, "measure"); c >= 0 {
 		return row[c].String()
@@ -128,7 +129,7 @@ func measureOf(header []string, row parquet.Row) string {
 	return ""
 }
 
-// listedValue formats a value with at most five digits, "" for null.
+// listedValue formats a value with at most five digits. It returns "" for null.
 func listedValue(v parquet.Value, percent bool) string {
 	switch {
 	case v.IsNull():

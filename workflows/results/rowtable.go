@@ -15,7 +15,7 @@ import (
 const aboutRows = "A row is several trainings that differ only in the seed: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
 	"of the mean by Student's t, cut to the range of the number; for counts of canaries, the interval of the share in all trainings by Korn and Graubard."
 
-// spreads names the numbers of a cell below a table of a terminal, which shows no legends.
+// spreads explains the numbers of a cell below a table on a terminal, which shows no legends.
 const spreads = "mean ± standard deviation over seeds; in brackets the 95% interval of the mean, and of counts, in percent, that of the share in all seeds"
 
 // spreads returns the explanation of the texts of rows with several seeds, or "".
@@ -59,7 +59,7 @@ func (v *view) rowTable() *Table {
 	return t
 }
 
-// row returns a text for each column. If no cell is done, it contains the state.
+// row returns a text for each column. If no cell is done, it contains the row's status.
 func (r *viewRow) row(columns []tableColumn) TableRow {
 	row := TableRow{Row: r.Name, Status: r.status(), Texts: []string{r.Label, r.finished()}}
 	row.Cells = lists.Map(r.Seeds, func(seed uint64) string { return r.done[seed].Cell.Cell })
@@ -79,7 +79,7 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 	return row
 }
 
-// marked reports whether the outcome of a seed may mislead.
+// marked reports whether the outcome of some seed may mislead.
 func (r *viewRow) marked(column tableColumn) bool {
 	return column.Leading && slices.ContainsFunc(r.Seeds, func(seed uint64) bool {
 		return isMarked(column.place, r.done[seed].outcomes[column.place])
@@ -99,7 +99,7 @@ func (r *viewRow) soFar(columns []tableColumn) (rows []TableRow) {
 	return rows
 }
 
-// status returns the joint status of the cells: done once all are.
+// status returns the joint status of the cells. It is Done once all cells are done.
 func (r *viewRow) status() string {
 	for _, status := range []string{Failed, Cancelled, Pending} {
 		if slices.ContainsFunc(r.cells, func(c *viewCell) bool { return c.Status == status }) {
@@ -109,7 +109,7 @@ func (r *viewRow) status() string {
 	return Done
 }
 
-// finished returns "3", or "2 of 3".
+// finished returns a text such as "3", or "2 of 3".
 func (r *viewRow) finished() string {
 	if len(r.done) == len(r.cells) {
 		return strconv.Itoa(len(r.cells))
@@ -117,7 +117,8 @@ func (r *viewRow) finished() string {
 	return fmt.Sprintf("%d of %d", len(r.done), len(r.cells))
 }
 
-// text formats the mean of a column of numbers, the number of true values of a column of bools or, of other columns, the values.
+// text formats the mean of a column of numbers, the number of true values of a column of bools, or the
+// values of other columns.
 func (r *viewRow) text(column tableColumn) string {
 	m := column.Measure
 	switch over, ok := r.Measures[m.Name]; {
@@ -140,7 +141,7 @@ func (m *RowMeasure) of(measure *audits.Measure) string {
 	return strings.TrimSuffix(numberText(measure, float64(m.Pooled.Of)/float64(m.N)), ".0")
 }
 
-// commonOf returns that number if it is equal for all rows, or "".
+// commonOf returns the number of candidate canaries if it is equal for all rows, or "".
 func (v *view) commonOf(m *audits.Measure) (common string) {
 	for _, row := range v.rows {
 		over, ok := row.Measures[m.Name]
@@ -156,7 +157,7 @@ func (v *view) commonOf(m *audits.Measure) (common string) {
 	return common
 }
 
-// spreadText returns "21.9 ± 0.2", or "21.9" for a single seed.
+// spreadText returns a text such as "21.9 ± 0.2", or "21.9" for a single seed.
 func spreadText(m *audits.Measure, e *audits.Estimate) string {
 	if e.SD == nil {
 		return numberText(m, float64(e.Mean))
@@ -164,7 +165,7 @@ func spreadText(m *audits.Measure, e *audits.Estimate) string {
 	return numberText(m, float64(e.Mean)) + " ± " + numberText(m, *e.SD)
 }
 
-// intervalText returns " (21.4 to 22.4)", or "" for a single seed.
+// intervalText returns a text such as " (21.4 to 22.4)", or "" for a single seed.
 func intervalText(m *audits.Measure, e *audits.Estimate, text func(*audits.Measure, float64) string) string {
 	if e.Low == nil {
 		return ""
@@ -172,8 +173,8 @@ func intervalText(m *audits.Measure, e *audits.Estimate, text func(*audits.Measu
 	return fmt.Sprintf(" (%s to %s)", text(m, *e.Low), text(m, *e.High))
 }
 
-// numberText formats a number like the texts of its column, with at least one decimal, because
-// means of whole numbers may be fractions.
+// numberText formats a number like the texts of its column, but with at least one decimal, because means of
+// whole numbers may be fractions.
 func numberText(m *audits.Measure, x float64) string {
 	return numbers.Decimal(m.Scale.Of(x), max(1, m.Digits))
 }
@@ -187,7 +188,7 @@ func signedText(m *audits.Measure, x float64) string {
 	return "+" + text
 }
 
-// listed lists the cells' values in a column, the most frequent first: "1/2000, 100% (2 of 3);
+// listed lists the cells' values in a column, the most frequent first, as in "1/2000, 100% (2 of 3);
 // 1/1000, 100%".
 func (r *viewRow) listed(column tableColumn) string {
 	var texts []string
@@ -211,7 +212,7 @@ func (r *viewRow) listed(column tableColumn) string {
 	return strings.Join(texts, "; ")
 }
 
-// rowNotes returns the notes of the cells. A note on all cells of a row occurs once.
+// rowNotes returns the notes of the cells. A note about all cells of a row occurs once.
 func (v *view) rowNotes() (notes []note) {
 	for _, row := range v.rows {
 		notes = append(notes, row.notes()...)
@@ -236,8 +237,8 @@ func (r *viewRow) notes() (notes []note) {
 	return append(notes, lists.Filter(left, func(n note) bool { return times[n.text] < len(r.cells) })...)
 }
 
-// stopped returns the number of trainings of the row that reached their target utility, and the mean number of rounds of
-// all; "" without such a target.
+// stopped returns a note with the number of trainings of the row that reached their target utility, and the
+// mean number of rounds of all. It returns "" without a target.
 func (r *viewRow) stopped() string {
 	rounds := r.rounds()
 	if rounds == nil {
@@ -254,8 +255,8 @@ func (r *viewRow) stopped() string {
 // roundsMeasure is the number of rounds of trainings with a target utility.
 var roundsMeasure = &audits.Measure{Name: "rounds"}
 
-// rounds estimates the number of rounds of the row's trainings; nil without a target, because the
-// number is then fixed.
+// rounds estimates the number of rounds of the row's trainings. It returns nil without a target, because
+// the number is then fixed.
 func (r *viewRow) rounds() *audits.Estimate {
 	rounds := audits.NewEstimate(r.each(func(c *viewCell) (float64, bool) { return float64(c.Training.Rounds), c.StopAt != nil }))
 	if rounds != nil {
@@ -293,7 +294,7 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	return t
 }
 
-// text returns "-2.3 (-5.1 to +0.4), 1:8, p 0.039"; compact, "-2.3 (-5.1, +0.4)".
+// text returns a text such as "-2.3 (-5.1 to +0.4), 1:8, p 0.039", or "-2.3 (-5.1, +0.4)" if compact.
 func (d *Difference) text(c *tableColumn) string {
 	m := c.Measure
 	e := d.Measures[m.Name]
@@ -321,7 +322,7 @@ func (u *Matching) text() string {
 	return "not matched"
 }
 
-// unmatched lists the rows whose utility is not matched.
+// unmatched returns notes about the rows whose utility is not matched.
 func unmatched(differences []Difference) (notes []string) {
 	for i := range differences {
 		d := &differences[i]

@@ -11,7 +11,8 @@ import (
 	"coalmine/internal/readable"
 )
 
-// Terminal is a terminal that shows tables. A nil Screen is a file, with tables of unlimited width.
+// Terminal is a terminal that shows tables. A nil Terminal stands for a file, with tables of unlimited
+// width.
 type Terminal struct {
 	// Width is the number of columns, at least 40.
 	Width int
@@ -26,9 +27,9 @@ const (
 	bold, red, plain = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 )
 
-// WriteScreen writes the table with such rows for a terminal: columns beyond its width follow below,
+// WriteScreen writes the table with such rows for a terminal. Columns beyond its width follow below,
 // columns with one text in all rows take one line, and only notes that report a failure or explain a mark
-// appear.
+// appear, unless s.Notes is set.
 func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Terminal) error {
 	v, err := r.view()
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *Terminal) write(v *view, w io.Writer) error {
 	return err
 }
 
-// notes writes all notes, or the necessary ones and the number of others.
+// notes writes all notes, or the necessary ones and the number of the others.
 func (s *Terminal) notes(b *strings.Builder, v *view, all []string) {
 	shown := all
 	if s != nil && !s.Notes {
@@ -83,7 +84,7 @@ func (s *Terminal) notes(b *strings.Builder, v *view, all []string) {
 	}
 }
 
-// paragraph writes a text, which a screen folds.
+// paragraph writes a text. It folds the text for a terminal.
 func (s *Terminal) paragraph(b *strings.Builder, text string) {
 	if s == nil {
 		b.WriteString(text + "\n")
@@ -94,8 +95,8 @@ func (s *Terminal) paragraph(b *strings.Builder, text string) {
 	}
 }
 
-// table writes the columns that fit the width side by side, and further ones below, each time after
-// the first column.
+// table writes the columns that fit the width side by side, and the others in blocks below, each with the
+// first column.
 func (s *Terminal) table(b *strings.Builder, header []string, rows [][]string) {
 	if s == nil {
 		writeAligned(b, header, rows)
@@ -125,7 +126,7 @@ func (s *Terminal) paper() *paper {
 	return &paper{width: s.Width, gap: 2, narrow: 12, measure: runewidth.StringWidth}
 }
 
-// sameInAll returns the text of a column with one text in at least two rows.
+// sameInAll returns the text of a column if at least two rows exist and all have this text.
 func sameInAll(rows [][]string, i int) (string, bool) {
 	if len(rows) < 2 || slices.ContainsFunc(rows, func(row []string) bool { return row[i] != rows[0][i] }) {
 		return "", false
@@ -154,7 +155,7 @@ func (s *Terminal) lines(b *strings.Builder, columns []column, folded func(*colu
 	}
 }
 
-// styled returns a text in a style; a text without its own style gets the style of failures.
+// styled returns a text in a style. A failure without a style gets that of failures.
 func (s *Terminal) styled(text, style string) string {
 	if text == "failed" && style == "" {
 		style = red

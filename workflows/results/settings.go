@@ -14,8 +14,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// setting is the unit that figures of all cells compare: a row of replicates, or a cell if
-// there are none.
+// setting is the unit that figures of all cells compare: a row of replicates, or a cell if there are no
+// rows.
 type setting struct {
 	name  string
 	cells []*viewCell
@@ -48,10 +48,10 @@ func (v *view) settings() (list []setting) {
 	return list
 }
 
-// maxCompared is the maximum number of settings in a figure: more colours are hard to distinguish.
+// maxCompared is the maximum number of settings in a figure, because more colours are hard to distinguish.
 const maxCompared = 8
 
-// comparisons returns the figures that compare settings: by round and by copies.
+// comparisons returns the figures that compare settings, by round and by copies.
 func (v *view) comparisons() (figures []*drawing) {
 	settings := v.settings()
 	if len(settings) < 2 {
@@ -150,7 +150,8 @@ func (s *setting) curve(curve audits.Curve) []chart.Point {
 	return means(byRound, least, most)
 }
 
-// means returns the estimates of values by position, ascending. Their intervals end at the least and the most.
+// means returns estimates of the values at each position, ascending. Their intervals lie between least and
+// most.
 func means(by map[float64][]float64, least, most float64) (points []chart.Point) {
 	for at, values := range by {
 		if e := audits.NewEstimate(values); !e.Infinite {
@@ -183,8 +184,8 @@ func dotsOf(settings []setting) (list []comparison) {
 	return list
 }
 
-// dots returns the mean over the cells of the mean of the dots in each bin of positions, at the
-// mean position. A bin spans a power of two.
+// dots returns, for each bin of positions, the mean over the cells of the mean of the dots, at the mean
+// position. A bin spans a power of two.
 func (s *setting) dots(name string) []chart.Point {
 	values, places, most := map[int][]float64{}, map[int][]float64{}, math.Inf(1)
 	for _, c := range s.cells {

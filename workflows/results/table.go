@@ -14,35 +14,35 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Table is the results for people: the columns of the papers for every cell.
+// Table holds the results for people: the columns of the papers for every cell.
 type Table struct {
-	// Legends are the Abouts of the columns after their headers.
+	// Legends are the nonempty Abouts, each after the header of its column.
 	Legends []string `json:"legends"`
 	// Header holds the column headers; the first column holds the labels.
 	Header []string `json:"header"`
-	// Abouts explains each column; "" if the header suffices.
+	// Abouts explains each column. It is "" if the header suffices.
 	Abouts []string   `json:"abouts"`
 	Rows   []TableRow `json:"rows"`
 	// Notes explain the numbers, and name deviations from the experiment.
 	Notes []string `json:"notes"`
-	// NotesOnce are Notes, with a note on all cells or rows written once.
+	// NotesOnce are Notes, but a note about all cells or rows occurs once.
 	NotesOnce []string `json:"notes_once"`
-	// Differences compares rows of replicates; nil without replicates.
+	// Differences compares rows of replicates. It is nil without replicates.
 	Differences *Table `json:"differences,omitempty"`
-	// Best names the setting that memorizes least at equal utility; "" without a choice.
+	// Best names the setting that memorizes least at equal utility, or is "".
 	Best string `json:"best,omitempty"`
-	// of is the number of candidate canaries common to all rows of a compact table, by header.
+	// of holds the number of candidate canaries common to all rows of a compact table, by header.
 	of map[string]string
 }
 
-// TableRow is a cell, or a row of replicates, whose Cells are the finished ones. A row of
-// replicates is followed by its cells in training, with the name of the row.
+// TableRow is a cell, or a row of replicates, whose Cells are the finished ones. The cells in training of a
+// row of replicates follow it, with the name of the row.
 type TableRow struct {
 	Cell   string   `json:"cell"`
 	Row    string   `json:"row,omitempty"`
 	Cells  []string `json:"cells,omitempty"`
 	Status string   `json:"status"`
-	// SoFar is the round of the texts of a cell in training.
+	// SoFar is the round to which the texts of a cell in training refer.
 	SoFar string   `json:"so_far,omitempty"`
 	Texts []string `json:"texts"`
 }
@@ -56,7 +56,8 @@ func (r *Results) Table() (*Table, error) {
 	return v.table(), nil
 }
 
-// Of returns the results of one cell, as if the run had no other.
+// Of returns the results of one cell, as if the run had no other. The error wraps storage.ErrNotFound if
+// there is no such cell.
 func (r *Results) Of(cell string) (*Results, error) {
 	if c := lists.Find(r.Cells, func(c *Cell) bool { return c.Cell == cell }); c != nil {
 		alone := *c
@@ -66,18 +67,18 @@ func (r *Results) Of(cell string) (*Results, error) {
 	return nil, fmt.Errorf("run %s has no cell %.40q: %w", r.Run, cell, storage.ErrNotFound)
 }
 
-// tableColumn is a measure of the audit at an index of the list, as a column.
+// tableColumn is a column: a measure of the audit at an index of all.Audits.
 type tableColumn struct {
 	place int
 	*audits.Measure
-	// compact omits intervals and tests in the texts of rows; of is the number of candidate canaries if it
+	// compact omits intervals and tests in the texts of rows. of is the number of candidate canaries if it
 	// is equal for all rows.
 	compact bool
 	of      string
 }
 
-// columns returns the columns with values for some cell, starting with those of Table 1 of Thakkar
-// et al. 2020.
+// columns returns the columns with values for some cell. It starts with those of Table 1 of Thakkar et al.
+// 2020.
 func (v *view) columns() []tableColumn {
 	var first, others []tableColumn
 	for place, d := range all.Audits() {
@@ -169,7 +170,7 @@ func (c *tableColumn) text(outcome audits.Outcome) string {
 	return text
 }
 
-// row returns a text for each column. Without outcomes it contains the cell's state.
+// row returns a text for each column. Without outcomes it contains the cell's status.
 func (v *viewCell) row(columns []tableColumn) TableRow {
 	row := TableRow{Cell: v.Cell.Cell, Status: v.Status, Texts: []string{v.Label}}
 	if v.soFar != nil {
@@ -204,7 +205,7 @@ func (t *Table) note(v *view, notes []note) {
 // unlabelledFields is the maximum number of fields in a note.
 const unlabelledFields = 8
 
-// unlabelled names the fields in which rows differ but which their labels omit.
+// unlabelled returns a note that names the fields in which rows differ but which their labels omit.
 func (v *view) unlabelled() string {
 	n := len(v.Unlabelled)
 	if n == 0 {
@@ -225,7 +226,7 @@ func (v *view) allNotes() []note {
 	return v.notes()
 }
 
-// notes explain the outcomes of the table, and name deviations from the experiment.
+// notes returns the notes of the cells. They explain outcomes, and name deviations from the experiment.
 func (v *view) notes() (notes []note) {
 	for i := range v.cells {
 		notes = append(notes, v.cells[i].noted()...)
@@ -311,7 +312,7 @@ func (v *viewCell) endNotes() (notes []string) {
 	return notes
 }
 
-// appendNote appends the text of a part of the results, if it is not nil.
+// appendNote appends the text of a part of the results if the part is not nil.
 func appendNote[T any, P interface {
 	*T
 	fmt.Stringer
@@ -322,8 +323,8 @@ func appendNote[T any, P interface {
 	return append(notes, ": "+part.String())
 }
 
-// largeShare is the fraction of canaries among training examples above which results say little
-// about the model's data.
+// largeShare is the fraction of canaries among training examples above which results tell little about the
+// model's data.
 const largeShare = 0.1
 
 // canaryShare returns a note if canaries are a large fraction of the training data.

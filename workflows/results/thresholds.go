@@ -13,8 +13,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// thresholds returns the numbers of users that other thresholds of a cell's selection would leave;
-// nil without a selection, or before it is computed.
+// thresholds returns the numbers of users that other thresholds of a cell's selection would leave. It
+// returns nil without a selection, or before it is computed.
 func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, planned *plan.Cell) ([]selection.Left, error) {
 	node := selecting(p, planned.Population.Key)
 	if node == nil {
@@ -27,7 +27,7 @@ func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, pla
 	return left, err
 }
 
-// selecting returns the node that selects the users of a population; nil without one.
+// selecting returns the node that selects the users of a population, or nil.
 func selecting(p *plan.Plan, pop storage.Key) *plan.Node {
 	for {
 		node := p.Nodes[pop]
@@ -41,8 +41,8 @@ func selecting(p *plan.Plan, pop storage.Key) *plan.Node {
 	}
 }
 
-// thresholdsOf reads the numbers from a selection's output or, if it used a classifier, from the
-// classifier's predictions.
+// thresholdsOf reads the numbers from a selection's output or, if it used a classifier, computes them from
+// the classifier's predictions.
 func thresholdsOf(ctx context.Context, archive *storage.Archive, s *plan.Node) ([]selection.Left, error) {
 	here := s.Input(selection.PredictionsInput)
 	if here.IsZero() {
@@ -62,7 +62,7 @@ func thresholdsOf(ctx context.Context, archive *storage.Archive, s *plan.Node) (
 	return selection.Thresholds(s.Params, users, clean)
 }
 
-// readOutput reads a blob of a node, nil if storage lacks it.
+// readOutput reads a blob of a node. It returns nil if storage lacks the blob.
 func readOutput(ctx context.Context, archive *storage.Archive, node storage.Key, name string) ([]byte, error) {
 	data, err := archive.ReadOutput(ctx, node, name)
 	if errors.Is(err, storage.ErrNotFound) {

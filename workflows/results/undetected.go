@@ -11,21 +11,21 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Undetected is a statement of an audit without a finding, with its power.
+// Undetected is a statement of an audit that found nothing, with its power.
 type Undetected struct {
 	// Statement is the name, such as "membership tpr".
 	Statement string `json:"statement"`
 	// Sizes are the sizes of the audit, such as "8 canaries".
 	Sizes []string `json:"sizes"`
-	// Find describes a finding. By chance it has a probability of at most chance.
+	// Find describes a finding, which occurs by chance with a probability of at most chance.
 	Find   string `json:"find"`
 	chance float64
-	// Leak describes the model of the leak, Size is its size.
+	// Leak describes the model of the leak, and Size is its size.
 	Leak string  `json:"leak"`
 	Size float64 `json:"size"`
 	// Power is the probability of a finding if the leak exists.
 	Power float64 `json:"power"`
-	// None is the reason why nothing is found, however large the leak; empty if something may be.
+	// None is the reason why no leak of any size can be found, or "".
 	None string `json:"none,omitempty"`
 }
 
@@ -37,15 +37,15 @@ func (u Undetected) String() string {
 		u.Statement, 100*cmp.Or(u.chance, audits.Significance), u.Find, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
 }
 
-// undetected lists the statements of a finished cell without a finding; outcomes are ordered like the
-// audits.
+// undetected returns the statements of a finished cell's audits that found nothing. outcomes are in the
+// order of the audits.
 func undetected(c *experiment.Cell, outcomes []audits.Outcome) []experiment.Statement {
 	all := c.Statements(func(place int) audits.Outcome { return outcomes[place] })
 	return lists.Filter(all, func(s experiment.Statement) bool { return s.Found != nil && s.Nothing != nil && s.Nothing(s.Found) })
 }
 
-// addPowers sets the power of the statements without a finding. Since a simulation may take a second, equal
-// powers are computed once for all cells.
+// addPowers sets the power of the statements without a finding. A simulation may take a second, so it
+// computes equal powers once for all cells.
 func (r *Results) addPowers() {
 	powers := map[string]float64{}
 	for i := range r.Cells {

@@ -11,11 +11,11 @@ import (
 	"coalmine/tasks/reports"
 )
 
-// view holds the results with decoded JSON; all formats are written from it.
+// view holds the results with decoded JSON. All formats are written from it.
 type view struct {
 	*Results
 	cells []viewCell
-	// rows are the rows of replicates, and differences the differences between them; both are empty
+	// rows are the rows of replicates, and differences are the differences between them. Both are empty
 	// without replicates.
 	rows        []*viewRow
 	differences []Difference
@@ -24,17 +24,18 @@ type view struct {
 	compact bool
 }
 
-// viewCell is a cell with its outcomes: one for each description of package all, nil if absent.
+// viewCell is a cell with its outcomes: one for each description of package all, or nil.
 type viewCell struct {
 	*Cell
 	decoded  audits.Cell
 	outcomes []audits.Outcome
-	// soFar are the outcomes of the newest measurement of a cell in training. Tables and rows of
-	// cells show them; nothing is computed from them.
+	// soFar are the outcomes of the newest measurement of a cell in training. Tables and rows of cells show
+	// them; nothing is computed from them.
 	soFar []audits.Outcome
 }
 
-// measured yields the outcomes of the cell with the descriptions of their audits, in the order of the list.
+// measured yields the outcomes of the cell with the descriptions of their audits, in the order of
+// all.Audits.
 func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
 	return func(yield func(*audits.Description, audits.Outcome) bool) {
 		descriptions := all.Audits()
@@ -46,8 +47,8 @@ func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
 	}
 }
 
-// shown returns the outcome of a description's audit, from the newest measurement for a cell in
-// training.
+// shown returns the outcome of a description's audit. For a cell in training, it is that of the newest
+// measurement.
 func (v *viewCell) shown(place int) audits.Outcome {
 	if v.soFar != nil {
 		return v.soFar[place]
@@ -98,7 +99,8 @@ func newViewCell(c *Cell) (viewCell, error) {
 	return v, nil
 }
 
-// decodeOutcomes decodes the outcomes of audits, one for each description of package all, nil if absent.
+// decodeOutcomes decodes the outcomes of audits. It returns one for each description of package all, or
+// nil.
 func decodeOutcomes(of func(audit string) (json.RawMessage, bool)) ([]audits.Outcome, error) {
 	outcomes := make([]audits.Outcome, len(all.Audits()))
 	for i, d := range all.Audits() {
@@ -114,7 +116,7 @@ func decodeOutcomes(of func(audit string) (json.RawMessage, bool)) ([]audits.Out
 	return outcomes, nil
 }
 
-// addDerived adds outcomes that follow from others to the report.
+// addDerived adds the outcomes that follow from others to the report.
 func (v *viewCell) addDerived() error {
 	for d, outcome := range v.measured() {
 		if !d.InJSON || v.Audit == nil {

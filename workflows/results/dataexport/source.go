@@ -22,7 +22,7 @@ type source struct {
 	recent  []recentBlob // the newest last
 }
 
-// recentBlobs is the number of whole blobs to keep: a shard of each stream that a table reads at a
+// recentBlobs is the number of whole blobs to keep: a shard of each stream that a table reads at the same
 // time, and one more.
 const recentBlobs = 5
 
@@ -32,7 +32,7 @@ type recentBlob struct {
 	data []byte
 }
 
-// task is a task that reads the given inputs and does nothing.
+// task returns a task that reads the given inputs and does nothing else.
 func (c *Cell) task(inputs ...tasks.Input) *tasks.Task {
 	return tasks.NewTask(tasks.Spec{Kind: "data export", Inputs: inputs}, c.source(), nil, nil, nil)
 }
@@ -93,7 +93,7 @@ func (s *source) find(ctx context.Context, node storage.Key, name string) (stora
 // window is the number of bytes of a blob that a reader of open holds.
 const window = 1 << 20
 
-// open reads a blob from front to back, a window at a time.
+// open returns a reader that reads a blob from front to back, a window at a time.
 func (s *source) open(ctx context.Context, node storage.Key, name string) (io.Reader, error) {
 	blob, err := s.find(ctx, node, name)
 	if err != nil {
@@ -124,12 +124,12 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 	return data[offset : offset+length : offset+length], nil
 }
 
-// Imported implements tasks.Source. No table reads the source itself.
+// Imported implements tasks.Source. It returns an error, because no table reads the source itself.
 func (s *source) Imported(_ context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("source %s is not read again", digest.Short())
 }
 
-// missing names the node of a missing output, and explains how to recompute it.
+// missing adds the node of a missing output to the error, and explains how to recompute it.
 func (s *source) missing(node storage.Key, err error) error {
 	if n := s.plan.Nodes[node]; n != nil && errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("%q (%s, node %s) is not stored: %w; the run stores it when it gets there, and keeps it as long as the run exists", n.Label, n.Kind, node.Short(), storage.ErrNotFound)

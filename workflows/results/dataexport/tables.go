@@ -24,7 +24,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Cell is a cell whose data may be written.
+// Cell is a cell whose data can be written.
 type Cell struct {
 	Archive    *storage.Archive
 	Plan       *plan.Plan
@@ -32,7 +32,7 @@ type Cell struct {
 	Experiment *experiment.Experiment
 }
 
-// The tables' names of their inputs.
+// Names of inputs of the tables' tasks.
 const (
 	populationInput = "population"
 	shardsInput     = "shards"
@@ -70,7 +70,7 @@ func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
 	})
 }
 
-// eachPlaced visits the examples of the parts that a node has written.
+// eachPlaced calls do with each example of the parts that a node has written.
 func eachPlaced(ctx context.Context, t *tasks.Task, parts *plan.Node, do func(datasets.PlacedExample) error) error {
 	if parts.Kind == datasets.OutOfVocabulary.Name {
 		params, err := paramsOf[datasets.OutOfVocabularyParams](parts)
@@ -95,7 +95,7 @@ func paramsOf[P any](n *plan.Node) (*P, error) {
 	return params, nil
 }
 
-// populationTask is a task that reads the training data of the cell.
+// populationTask returns a task that reads the training data of the cell.
 func (c *Cell) populationTask() *tasks.Task {
 	return c.task(tasks.Input{Name: populationInput, Key: c.Cell.Population.Key}, tasks.Input{Name: shardsInput, Key: c.Cell.Shards.Key})
 }
@@ -155,8 +155,7 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 	return nil
 }
 
-// coins returns the coins of the audit that plants canaries, by canary; empty
-// without such an audit.
+// coins returns the coins of the audit that plants canaries, by canary, or nil without such an audit.
 func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
 	if !planted(c.Experiment) {
 		return nil, nil
@@ -220,7 +219,7 @@ func (c *Cell) eachReferenceOf(ctx context.Context, g audits.Group, ordinary int
 	return nil
 }
 
-// sampling is a node of random sampling that ranks canaries of a group.
+// sampling returns a node of random sampling that ranks canaries of a group.
 func (c *Cell) sampling(g audits.Group) (*plan.Node, *randomsampling.Params, error) {
 	nodes, _ := c.Plan.Needed(c.Cell.Report)
 	for _, n := range nodes {
@@ -265,7 +264,7 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 	return nil
 }
 
-// eachMembership reads the losses that the membership audit of the cell has read.
+// eachMembership calls row with the losses that the membership audit of the cell has read.
 func (c *Cell) eachMembership(ctx context.Context, row func(Membership) error) error {
 	nodes, _ := c.Plan.Needed(c.Cell.Report)
 	for _, n := range nodes {
@@ -331,7 +330,7 @@ func (c *Cell) eachUpdate(ctx context.Context, row func(Update) error) error {
 	return nil
 }
 
-// eachGathered goes through the updates of one gather node.
+// eachGathered calls row with the updates of one gathering node.
 func eachGathered(ctx context.Context, t *tasks.Task, row func(Update) error) error {
 	layout, err := updates.ReadLayout(ctx, t, recordedInput)
 	if err != nil {
@@ -350,7 +349,7 @@ func eachGathered(ctx context.Context, t *tasks.Task, row func(Update) error) er
 	return nil
 }
 
-// eachLayer cuts an update into its layers.
+// eachLayer calls row with each layer of an update.
 func eachLayer(u updates.Update, layers []updates.Layer, row func(Update) error) error {
 	at := 0
 	for _, layer := range layers {

@@ -16,7 +16,7 @@ type Format string
 
 // The formats.
 const (
-	// JSONLines has one JSON object a line.
+	// JSONLines has one JSON object per line.
 	JSONLines Format = "jsonl"
 	// Parquet writes row groups of about rowGroup rows, compressed by Zstandard.
 	Parquet Format = "parquet"
@@ -25,15 +25,14 @@ const (
 // Formats lists the formats.
 func Formats() []Format { return []Format{JSONLines, Parquet} }
 
-// rowGroup is the number of rows of a Parquet file held in memory. A row with a list counts
-// as one more for every valuesOfRow elements.
+// rowGroup is the number of rows of a Parquet file held in memory. A row with a list counts as one more for
+// every valuesOfRow elements.
 const (
 	rowGroup    = 1 << 15
 	valuesOfRow = 32
 )
 
-// Write writes a table, one of Tables, in one of Formats. After an error the
-// table is incomplete.
+// Write writes a table of Tables in a format of Formats. After an error the table is incomplete.
 func (c *Cell) Write(ctx context.Context, table Table, format Format, w io.Writer) error {
 	if !slices.Contains(Tables(c.Experiment), table) {
 		return fmt.Errorf("cell %s has no table %s", c.Cell.Name, table)
@@ -97,7 +96,7 @@ func writeParquet[Row any](ctx context.Context, each func(context.Context, func(
 	return file.Close()
 }
 
-// rowsOf returns the number of rows that a row counts as.
+// rowsOf returns the number of rows as which a row counts.
 func rowsOf(row any) int {
 	switch r := row.(type) {
 	case Update:

@@ -23,8 +23,8 @@ import (
 //	<experiment>/<run>/metrics/<name>   lines of "<milliseconds> <value> <step>"
 //	<experiment>/<run>/tags/<name>      the value
 //
-// Names may contain slashes. A run of Coalmine is an MLflow experiment and a cell an MLflow
-// run, so that a store may hold several runs of one experiment file.
+// Names may contain slashes. A run of Coalmine is an MLflow experiment and a cell is an MLflow run, so that
+// a store may hold several runs of one experiment file.
 
 // The status of a run in meta.yaml (mlflow.entities.RunStatus).
 const (
@@ -42,7 +42,7 @@ var mlflowStatus = map[string]int{
 // (mlflow.entities.SourceType.LOCAL).
 const mlflowLocal = 4
 
-// experimentID has 18 digits, as MLflow's ids have, from the digest of the run's id.
+// experimentID returns an id of 18 digits, as MLflow's ids have, from the digest of the run's id.
 func experimentID(run *Run) string {
 	digest := sha256.Sum256([]byte(run.ID))
 	return strconv.FormatUint(1e17+binary.BigEndian.Uint64(digest[:])%9e17, 10)
@@ -75,7 +75,7 @@ func mlflowRun(run *Run, c *Cell) []file {
 	return files
 }
 
-// mlflowMeta has the fields that MLflow writes. An unfinished run has no end.
+// mlflowMeta returns the fields that MLflow writes. An unfinished run has no end.
 func mlflowMeta(run *Run, c *Cell, id, name string) []byte {
 	var meta yaml
 	meta.set("artifact_uri", artifacts(run)+"/"+id+"/artifacts")
@@ -101,11 +101,11 @@ func mlflowMeta(run *Run, c *Cell, id, name string) []byte {
 	return meta.Bytes()
 }
 
-// artifacts is the place where MLflow's server keeps files of an experiment. There are no
-// such files, and it does not depend on the store's folder.
+// artifacts returns the place where MLflow's server keeps files of an experiment. There are no such files.
+// The place does not depend on the store's folder.
 func artifacts(run *Run) string { return "mlflow-artifacts:/" + experimentID(run) }
 
-// milliseconds returns the time of the submission in milliseconds since 1970; 0 if unknown.
+// milliseconds returns the time of the submission in milliseconds since 1970, or 0 if unknown.
 func (r *Run) milliseconds() int64 {
 	if r.Submitted.IsZero() {
 		return 0
@@ -121,7 +121,7 @@ func mlflowMetric(s Series, milliseconds int64) []byte {
 	return lines.Bytes()
 }
 
-// yaml returns a mapping with values in JSON, which is valid YAML.
+// yaml is a mapping with values in JSON, which is valid YAML.
 type yaml struct{ bytes.Buffer }
 
 func (y *yaml) set(name string, value any) {

@@ -15,11 +15,11 @@ import (
 	"coalmine/workflows/results"
 )
 
-// An event file of TensorBoard is a file of TensorFlow's records
-// (tensorflow/core/lib/io/record_writer.h). Each record is an Event (event.proto) in the wire format of
-// protocol buffers. The first has the version of the file. The second and third are summaries of the
-// plugin hparams (plugin_data.proto): the parameters, and the end of the cell. An event for each step
-// follows, ascending, with its scalars in float32.
+// An event file of TensorBoard is a file of TensorFlow's records (tensorflow/core/lib/io/record_writer.h).
+// Each record is an Event (event.proto) in the wire format of protocol buffers. The first holds the version
+// of the file. The second and third are summaries of the plugin hparams (plugin_data.proto): the
+// parameters, and the end of the cell. An event for each step follows, ascending, with its scalars in
+// float32.
 
 // Fields of the messages.
 const (
@@ -74,7 +74,7 @@ var hparamsStatus = map[string]uint64{
 	results.Done: hparamsSuccess, results.Failed: hparamsFailure, results.Cancelled: hparamsUnknown, results.Pending: hparamsRunning,
 }
 
-// tensorBoardRun is the event file of a cell, in a separate folder.
+// tensorBoardRun returns the event file of a cell, in a separate folder.
 func tensorBoardRun(run *Run, c *Cell) []file {
 	seconds := float64(run.milliseconds()) / 1000
 	var out []byte
@@ -121,7 +121,7 @@ func event(seconds float64, step int64) message {
 
 // hparams returns the Summary with one of the plugin's messages and a tensor of a single zero.
 func hparams(tag string, field protowire.Number, content message) message {
-	const version = 0 // of HParamsPluginData: left out, as all zeros
+	const version = 0 // of HParamsPluginData; omitted, like all zeros
 	plugin := message{}.text(pluginName, "hparams").bytes(pluginContent, message{}.number(1, version).bytes(field, content))
 	metadata := message{}.bytes(metadataPlugin, plugin).number(metadataClass, dataClassTensor)
 	shape := message{}.bytes(shapeDimension, message{}.number(dimensionSize, 1))

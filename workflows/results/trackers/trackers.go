@@ -8,8 +8,8 @@
 //	audit/…     measurements along the training, the numbers of the curve in the JSON
 //	final/…     outcomes, the columns of numbers of results --rows cells
 //
-// Equal runs give equal bytes. No time comes from a clock: all times are the time of the submission,
-// or 0 if it is unknown.
+// Equal runs give equal bytes. No time comes from a clock: all times are the time of the submission, or 0
+// if it is unknown.
 package trackers
 
 import (
@@ -33,7 +33,7 @@ import (
 	"coalmine/workflows/results"
 )
 
-// Run is a run in the form of trackers.
+// Run is a run in the form that trackers use.
 type Run struct {
 	ID, Experiment string
 	// Submitted is the time of the submission, used for all times; zero if unknown.
@@ -43,16 +43,16 @@ type Run struct {
 
 type Cell struct {
 	Name, Label string
-	// Status is one of package results.
+	// Status is a state of a cell in package results, such as results.Done.
 	Status string
 	// Digest is the digest of the run's id, the cell's name and its resolved experiment.
 	Digest [sha256.Size]byte
-	// Params are the leaves of the resolved experiment by their paths, ascending, and the
-	// axes that the cell leaves out, as null.
+	// Params are the leaves of the resolved experiment by their paths, ascending, and the axes that the
+	// cell lacks, as null.
 	Params experiment.Axes
 	// Texts are the texts of results --rows cells, in the order of the columns.
 	Texts []results.Value
-	// Series by their names, ascending.
+	// Series are ordered by name.
 	Series []Series
 }
 
@@ -68,7 +68,7 @@ type Point struct {
 	Value float64 // finite
 }
 
-// New returns the run of a cell with these results, rounds and resolved experiment.
+// New returns a run from its results, rounds and resolved experiment, which must have the same cells.
 func New(r *results.Results, rounds *results.Rounds, spec *experiment.Spec, submitted time.Time) (*Run, error) {
 	run := &Run{ID: r.Run, Experiment: r.Experiment, Submitted: submitted}
 	if len(r.Cells) != len(spec.Cells) || len(r.Cells) != len(rounds.Cells) {
@@ -128,7 +128,7 @@ const (
 	final    = "final/"
 )
 
-// add adds a point; numbers that are not finite are left out.
+// add adds a point. It omits numbers that are not finite.
 func (m metrics) add(group, name string, step int64, value float64) {
 	if !numbers.IsFinite(value) {
 		return
@@ -140,7 +140,7 @@ func (m metrics) add(group, name string, step int64, value float64) {
 	m[name][step] = value
 }
 
-// safe returns a name that trackers and file systems accept: other characters become "_".
+// safe returns a name that trackers and file systems accept. Other characters become "_".
 func safe(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
@@ -150,8 +150,8 @@ func safe(name string) string {
 	}, name)
 }
 
-// addRounds adds the columns of the rounds. A column that is 0 in all of them does not
-// apply to the training and is left out.
+// addRounds adds the columns of the rounds. It omits columns that are 0 in all rounds, because they do not
+// apply to the training.
 func (m metrics) addRounds(c *results.CellRounds) {
 	rows, applies := c.Values(), map[string]bool{}
 	for _, row := range rows {
@@ -219,12 +219,12 @@ type Format struct {
 	Name string
 	// Description describes the format in a few words.
 	Description string
-	// Reader is a command that shows a folder of the tracker, with %s for the folder.
+	// Reader is a command that shows a folder of the tracker, with %s in place of the folder.
 	Reader string
 
 	// folder is the name of the run's folder in the tracker's folder.
 	folder func(*Run) string
-	// about returns the files of the whole run, cell those of one cell, below folder.
+	// about returns the files of the whole run, and cell those of one cell, below folder.
 	about func(*Run) []file
 	cell  func(*Run, *Cell) []file
 }
@@ -262,14 +262,14 @@ func Named(name string) (Format, bool) {
 // Written describes the written files.
 type Written struct {
 	Run string `json:"run"`
-	// Folder is that of the run.
+	// Folder is the folder of the run.
 	Folder string `json:"folder"`
 	Cells  int    `json:"cells"`
 	Files  int    `json:"files"`
 }
 
-// Write writes a run into the tracker's folder dir, which may hold other runs and is made if missing.
-// The run's own folder must not exist; it appears completely or not at all.
+// Write writes a run into the tracker's folder dir, which it creates if needed and which may hold other
+// runs. The run's own folder must not exist; it appears completely or not at all.
 func (f Format) Write(dir string, run *Run) (*Written, error) {
 	out := &Written{Run: run.ID, Folder: filepath.Join(dir, f.folder(run)), Cells: len(run.Cells)}
 	if _, err := os.Lstat(out.Folder); !errors.Is(err, fs.ErrNotExist) {
