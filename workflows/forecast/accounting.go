@@ -1,11 +1,11 @@
-// These files compute the privacy costs of finished cells: each as trained, each as the training of
-// a larger population that it represents, and all of them together, for the publication of several
-// models of the same users.
+// These files compute the privacy costs of finished cells: of each as trained, of each as the training of a
+// larger population that it represents, and of all of them together, for the publication of several models
+// of the same users.
 //
-// A simulation has too few users to protect any of them. It shows the noise on the mean update that
-// the model tolerates; with a larger cohort, a larger noise multiplier gives the same noise. So
-// users, cohort and noise multiplier are scaled together, and the rounds stay the same (McMahan et
-// al. 2018, section 3; Augenstein et al. 2020, section 6 and tables 3 and 13).
+// A simulation has too few users to protect any of them. It shows the noise on the mean update that the
+// model tolerates; with a larger cohort, a larger noise multiplier gives the same noise. So users, cohort
+// and noise multiplier are scaled together, and the rounds stay the same (McMahan et al. 2018, section 3;
+// Augenstein et al. 2020, section 6 and tables 3 and 13).
 
 package forecast
 
@@ -20,52 +20,54 @@ import (
 	"coalmine/workflows/results"
 )
 
-// Training is a finished cell, and the parameters of its privacy.
+// Training is a finished cell with the parameters of its privacy.
 type Training struct {
 	Run   string `json:"run"`
 	Cell  string `json:"cell"`
 	Label string `json:"label"`
-	// Generator is set if the server trains a generator in addition to the model that users train.
+	// Generator reports whether the server trains a generator in addition to the model that users train.
 	Generator bool           `json:"-"`
 	Recipe    privacy.Recipe `json:"-"`
-	// OfUsers are the users from which the recipe's population was selected, itself included.
+	// OfUsers is the number of users from which the recipe's population was selected, including the
+	// selected ones.
 	OfUsers int `json:"-"`
 }
 
 // PrivacyQuestion asks for the privacy of trainings.
 type PrivacyQuestion struct {
-	// Scales are factors of 2 or more, in any order, for users, cohort and noise multiplier. The
-	// answer always starts with the unscaled trainings.
+	// Scales are factors of 2 or more, in any order, for users, cohort and noise multiplier. The answer
+	// always begins with the unscaled trainings.
 	Scales []int
-	// Population, unless 0, is the number of users at each scale before any selection. A training
-	// keeps its fraction of them.
+	// Population, if not 0, is the number of users at each scale before any selection. A training keeps its
+	// fraction of them.
 	Population int
-	// Delta applies to every epsilon; 0 means each training's own, and at a scale 1/(scale x users at the scale), as
-	// in tables 3, 5 and 13 of Augenstein et al. 2020, which state no rule, if that is less.
+	// Delta applies to every epsilon. If it is 0, each training's own delta applies and, at a scale,
+	// 1/(scale x users at the scale) if that is less, as in tables 3, 5 and 13 of Augenstein et al. 2020,
+	// which state no rule.
 	Delta float64
-	// Conversion applies to every epsilon; empty for each training's own.
+	// Conversion applies to every epsilon. If it is empty, each training's own applies.
 	Conversion privacy.Conversion
-	// Accountant applies to every epsilon; empty for each training's own.
+	// Accountant applies to every epsilon. If it is empty, each training's own applies.
 	Accountant privacy.Accountant
 }
 
 // PrivacyAnswer holds the privacy costs of trainings.
 type PrivacyAnswer struct {
 	Trainings []PrivacyCosts `json:"trainings"`
-	// Together is the cost of all trainings, at each scale; empty for one training.
+	// Together is the cost of all trainings, at each scale. It is empty for one training.
 	Together []Together `json:"together,omitempty"`
 	// NotTogether is the reason why trainings cannot be composed.
 	NotTogether string `json:"not_together,omitempty"`
-	// TradeOff holds the error rates of tests that distinguish neighbours by all trainings; nil unless
-	// requested.
+	// TradeOff holds the error rates of tests that distinguish neighbours by all trainings. It is nil
+	// unless requested.
 	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
-	// Unbounded are the cells of the runs without a bound.
+	// Unbounded lists the cells of the runs without a bound.
 	Unbounded []UnboundedCell `json:"left_out,omitempty"`
-	// Notes explain the numbers and their assumptions, in addition to each report's.
+	// Notes explain the numbers and their assumptions, in addition to those of each report.
 	Notes []string `json:"notes"`
 }
 
-// PrivacyCosts is the cost of a training, first unscaled, then at each scale.
+// PrivacyCosts holds the costs of a training: first unscaled, then at each scale.
 type PrivacyCosts struct {
 	Training
 	Scales []PrivacyCost `json:"scales"`
@@ -74,7 +76,8 @@ type PrivacyCosts struct {
 // PrivacyCost is the privacy of a training at a scale.
 type PrivacyCost struct {
 	Scale int `json:"scale"`
-	// OfUsers are the users from which the report's population is selected, itself included.
+	// OfUsers is the number of users from which the report's population is selected, including the selected
+	// ones.
 	OfUsers int `json:"of_users"`
 	privacy.Report
 }
@@ -83,12 +86,12 @@ type PrivacyCost struct {
 type Together struct {
 	Scale int `json:"scale"`
 	privacy.Composition
-	// PapersRefuted reports that Epsilon lies below a lower bound on the epsilon of one of the trainings,
-	// at its own delta: the papers' convention is then no bound.
+	// PapersRefuted reports whether Epsilon is below a lower bound on the epsilon of one of the trainings,
+	// at its own delta. The papers' convention is then no bound.
 	PapersRefuted bool `json:"papers_refuted,omitempty"`
 }
 
-// UnboundedCell is a cell without a bound, and the reason.
+// UnboundedCell is a cell without a bound, with the reason.
 type UnboundedCell struct {
 	Run   string `json:"run"`
 	Cell  string `json:"cell"`
@@ -96,8 +99,7 @@ type UnboundedCell struct {
 	Why   string `json:"why"`
 }
 
-// Trainings returns the finished cells of a run that were trained with noise, and the cells left
-// out.
+// Trainings returns the finished cells of a run that were trained with noise, and the other cells.
 func Trainings(run results.Side) (trainings []Training, without []UnboundedCell) {
 	id, _, _ := strings.Cut(run.Results.Run, "/") // a side may be one cell
 	for i := range run.Results.Cells {
@@ -107,7 +109,7 @@ func Trainings(run results.Side) (trainings []Training, without []UnboundedCell)
 			continue
 		}
 		recipe := cell.Recipe()
-		recipe.Accountant = cell.Training.Accountant // tightest for runs older than the choice
+		recipe.Accountant = cell.Training.Accountant // empty, for the tightest bound, in runs older than the choice
 		t := Training{
 			Run: id, Cell: cell.Cell, Label: cell.Label,
 			Generator: run.Spec.Cells[i].Experiment.Setting().Generator, Recipe: recipe, OfUsers: recipe.Population,
@@ -128,7 +130,7 @@ func Recipes(trainings []Training) []privacy.Recipe {
 // Same reports whether both are the same cell of the same run.
 func (t Training) Same(other Training) bool { return t.Run == other.Run && t.Cell == other.Cell }
 
-// unbounded returns the reason why a cell has no bound; empty if it has one.
+// unbounded returns the reason why a cell has no bound, or "" if it has one.
 func unbounded(cell *results.Cell) string {
 	switch {
 	case cell.Report == nil:
@@ -141,7 +143,7 @@ func unbounded(cell *results.Cell) string {
 	return ""
 }
 
-// Account answers the question for at least one training.
+// Account answers the question. It needs at least one training.
 func Account(trainings []Training, q PrivacyQuestion) (*PrivacyAnswer, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
@@ -192,7 +194,7 @@ func (t *Training) cost(scale int, q PrivacyQuestion) (PrivacyCost, error) {
 	return PrivacyCost{Scale: scale, OfUsers: ofUsers, Report: report}, err
 }
 
-// at returns the recipe at a scale, and the users from which its population is selected.
+// at returns the recipe at a scale, and the number of users from which its population is selected.
 func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUsers int, err error) {
 	recipe, ofUsers = t.Recipe, t.OfUsers
 	if scale > 1 {
@@ -216,7 +218,7 @@ func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUs
 	return recipe, ofUsers, nil
 }
 
-// scaled returns the recipe with the users multiplied by scale or, unless whole is 0, with its
+// scaled returns the recipe with the users multiplied by scale or, unless whole is 0, with the same
 // fraction of whole users.
 func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 	if t.OfUsers > math.MaxInt/scale {
@@ -232,8 +234,8 @@ func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 	return recipe, ofUsers, nil
 }
 
-// compose adds the cost of all trainings together, or the reason why it is unknown. It uses the
-// smallest of their deltas.
+// compose adds the cost of all trainings together, at the least of their deltas, or the reason why it is
+// unknown.
 func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 	if len(a.Trainings) < 2 {
 		return
@@ -254,8 +256,8 @@ func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 	}
 }
 
-// refute reports whether the papers' convention for all trainings together, at the scale with that index, is below a
-// lower bound on the epsilon of one training. Their common delta is at most the training's.
+// refute reports whether the papers' convention for all trainings together is below a lower bound on the
+// epsilon of one training, at the scale with that index. Their common delta is at most the training's.
 func (a *PrivacyAnswer) refute(scale int, together *privacy.Composition) bool {
 	return slices.ContainsFunc(a.Trainings, func(t PrivacyCosts) bool {
 		c := &t.Scales[scale]

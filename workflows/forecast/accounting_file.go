@@ -31,8 +31,8 @@ type recipe struct {
 // treeSampling is the sampling of a recipe of tree aggregation.
 const treeSampling = "tree"
 
-// ReadRecipes reads a YAML file that lists recipes to compose. Conversion, accountant and unit come
-// from like; source names the file in errors. Each error names the recipe or the line.
+// ReadRecipes reads a YAML file that lists recipes to compose. Conversion, accountant and unit come from
+// like; source names the file in errors. Each error names the recipe or the line.
 func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, error) {
 	var recipes []recipe
 	if err := encoding.UnmarshalYAML(data, &recipes); err != nil {
@@ -53,7 +53,7 @@ func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, e
 	return trainings, errors.Join(errs...)
 }
 
-// training converts the recipe with a number in the list.
+// training converts the recipe to a Training. number is its place in the list.
 func (r recipe) training(source string, number int, like privacy.Recipe) (Training, error) {
 	t := Training{Run: source, Cell: fmt.Sprint(number), Label: r.label(), OfUsers: r.Population, Recipe: like}
 	if r.NoiseMultiplier == nil {

@@ -42,7 +42,7 @@ func (a *PrivacyAnswer) deltaNote(q PrivacyQuestion) string {
 	return note
 }
 
-// units is the plural of the unit that the first training protects.
+// units returns the plural of the unit that the first training protects.
 func (a *PrivacyAnswer) units() string { return readable.Plural(a.Trainings[0].Scales[0].Unit) }
 
 // deltaWarnings warns of a delta of 1/users or more.
@@ -69,7 +69,7 @@ func (a *PrivacyAnswer) derivedNotes() []string {
 // wholeUser is the unit of which each user has only one.
 const wholeUser = "user"
 
-// togetherNotes describes the users that a composition protects, and the conditions.
+// togetherNotes describes the users that a composition protects, and its conditions.
 func (a *PrivacyAnswer) togetherNotes() []string {
 	notes := []string{fmt.Sprintf("together: every model may be trained on the same %s. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
 	if unit := a.Together[0].Unit; unit != wholeUser {

@@ -10,8 +10,8 @@ import (
 	"coalmine/internal/readable"
 )
 
-// WriteTable prints a line for each training at each scale, the lines for all trainings together,
-// and an explanation of the numbers.
+// WriteTable writes a line for each training at each scale, the lines for all trainings together, and an
+// explanation of the numbers.
 func (a *PrivacyAnswer) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

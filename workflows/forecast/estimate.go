@@ -24,33 +24,36 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Fractions of a core's peak reached by arithmetic: the matrix products of training and of scoring whole sentences,
-// those of scoring images and trees of sequences, and the attacks of audits with their overhead. They were fitted to
-// examples; "go run ./bench/cmd plan" compares their times with the predictions, and bench/README.md has the table
-// with the examples used.
+// Fractions of a core's peak that arithmetic reaches: the matrix products of training and of scoring whole
+// sentences, those of scoring images and trees of sequences, and the attacks of audits with their overhead.
+// They were fitted to examples; "go run ./bench/cmd plan" compares the examples' times with the
+// predictions, and bench/README.md has the table.
 const (
 	TrainingEfficiency = 0.6
 	ScoringEfficiency  = 0.2
 	AttackEfficiency   = 0.3
 )
 
-// Seconds that training and scoring take in addition to matrix products, on a core with AVX2 or AVX-512. They matter
-// for small models.
+// Seconds that training and scoring take in addition to matrix products, on a core with AVX2 or AVX-512.
+// They matter for small models.
 const (
-	// tokenSeconds is for each trained token and layer; clippedSeconds is added for each token of a record
-	// whose own gradient is clipped.
+	// tokenSeconds is the time for each trained token and layer; clippedSeconds is added for each token of
+	// a record whose own gradient is clipped.
 	tokenSeconds, clippedSeconds = 0.3e-6, 1e-6
-	// passSeconds is for each parameter in a pass over the model; noiseSeconds for each that gets noise.
+	// passSeconds is the time for each parameter in a pass over the model, noiseSeconds for each parameter
+	// that gets noise.
 	passSeconds, noiseSeconds = 1e-9, 3.5e-9
-	// stateSeconds is for each scored state, symbolSeconds for the exponential of each token of the vocabulary
-	// after it. A transformer's block adds blockSeconds, or branchSeconds in a tree of sequences, of which few are
-	// scored at a time.
+	// stateSeconds is the time for each scored state, symbolSeconds for the exponential of each token of
+	// the vocabulary after it. A transformer's block adds blockSeconds, or branchSeconds in a tree of
+	// sequences, of which few are scored at the same time.
 	stateSeconds, symbolSeconds = 0.6e-6, 0.8e-9
 	blockSeconds, branchSeconds = 3e-6, 14e-6
-	// projectSeconds is for each value of an update that is projected to be recorded: two random numbers, and four
-	// additions of random sign. Layers of 20,000 and 200,000 values take 24 to 27 ns.
+	// projectSeconds is the time for each value of an update that is projected to be recorded: two random
+	// numbers, and four additions of random sign. Layers of 20,000 and 200,000 values take 24 to 27 ns a
+	// value.
 	projectSeconds = 25e-9
-	// clientPasses copy the model to a client, subtract it from the client's, and add the difference.
+	// clientPasses is the number of passes over the model that copy it to a client, subtract it from the
+	// client's model, and add the difference.
 	clientPasses = 3
 )
 
@@ -58,17 +61,18 @@ const (
 type Cost struct {
 	// TrainingFLOP and MeasuringFLOP count floating-point operations.
 	TrainingFLOP, MeasuringFLOP float64
-	// Bytes are written to and read from the store by rounds.
+	// Bytes is the number of bytes that trainings write to and read from the store.
 	Bytes float64
-	// Recorded are the bytes of recorded updates that stay in the store, and Gathering the further bytes
-	// in the store while some updates are gathered: a second copy, and the models of their rounds.
+	// Recorded is the number of bytes of recorded updates that stay in the store. Gathering is the number
+	// of further bytes in the store while some updates are gathered: a second copy, and the models of their
+	// rounds.
 	Recorded, Gathering float64
-	// Programs is set if external programs also train or score; their operations are not counted.
+	// Programs reports whether external programs also train or score. Their operations are not counted.
 	Programs bool
 }
 
-// CostOf estimates the cost of the nodes of a plan that run according to x. Trainings shared by
-// cells count once. Audits state their own cost.
+// CostOf estimates the cost of the nodes of a plan that run according to x. Trainings shared by cells count
+// once. Audits estimate their own cost.
 func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 	var total Cost
 	counted := map[storage.Key]bool{} // chains, tails and gathering nodes
@@ -112,8 +116,8 @@ func (c *Cost) add(operations, bytes float64) {
 	c.Bytes += bytes
 }
 
-// networkOf returns the network of an experiment. The arithmetic of a program's network cannot be
-// counted.
+// networkOf returns the network of an experiment. For an external program it returns one without
+// arithmetic, which cannot be counted.
 func networkOf(e *experiment.Experiment) (models.Network, error) {
 	if e.Model.Kind == models.External {
 		return foreign{}, nil
@@ -134,14 +138,14 @@ type costing struct {
 	cell       *experiment.Cell
 	experiment *experiment.Experiment
 	model      models.Network
-	// These count predicted tokens: tokens of an example and perUser of a training user, on
-	// average; trainTokens of all training users, testTokens of the whole test part.
+	// These count predicted tokens: tokens of an example and perUser of a training user, on average;
+	// trainTokens of all training users, testTokens of the whole test part.
 	tokens, perUser, trainTokens, testTokens float64
-	// absent is the share of the training users without data, lost the share of their tokens that an audit's canaries
-	// replace.
+	// absent is the fraction of the training users without data; lost is the fraction of their tokens that
+	// an audit's canaries replace.
 	absent, lost float64
 	read         map[submission.Reading]population.Counts
-	speed        *Speed // of the program; nil if there is none, or it is unknown
+	speed        *Speed // of the program; nil if there is none, or the speed is unknown
 }
 
 func newCosting(s *submission.Submission, cell int, model models.Network) costing {
@@ -156,7 +160,8 @@ func newCosting(s *submission.Submission, cell int, model models.Network) costin
 	return c
 }
 
-// choose counts the tokens that data.select leaves a user who takes part, if it selects a known share of the examples.
+// choose sets perUser to the tokens of a participating user that data.select leaves, if it selects a known
+// share of the examples.
 func (c *costing) choose() {
 	s := c.experiment.Data.Select
 	if s == nil {
@@ -174,8 +179,8 @@ func (c *costing) choose() {
 	c.perUser = max(left, min(c.perUser, float64(s.AtLeast)*c.tokens))
 }
 
-// plant counts the users whose data the coins of a one-run audit replace or remove. A canary takes the place of each
-// example of its user.
+// plant sets absent and lost from the users whose data the coins of a one-run audit replace or remove. A
+// canary takes the place of each example of its user.
 func (c *costing) plant() {
 	setting := c.cell.Setting()
 	f, asked := audits.FieldsOf[*onerun.Fields](setting)
@@ -186,7 +191,7 @@ func (c *costing) plant() {
 	users := max(c.trainTokens/c.perUser, replaced+removed)
 	c.absent = removed / users
 	c.lost = c.absent
-	if words := f.OneRun.Words; words > 0 { // a canary is no image
+	if words := f.OneRun.Words; words > 0 { // a canary is not an image
 		c.lost += replaced / users * (1 - c.experiment.Data.Predicted(float64(words+1))/c.tokens)
 	}
 }
@@ -199,7 +204,7 @@ func (c *costing) trainedByProgram() bool {
 	return c.byProgram() || c.experiment.Training.Engine == experiment.PyTorchEngine
 }
 
-// network returns the network that a program describes; nil if the program was not asked.
+// network returns the network that a program describes, or nil if the program was not asked.
 func (c *costing) network() models.Network {
 	if c.speed == nil {
 		return nil
@@ -207,7 +212,7 @@ func (c *costing) network() models.Network {
 	return c.speed.Network
 }
 
-// programLoad returns the load of a program that trains on, or scores, the given number of tokens.
+// programLoad returns the load of a program that trains on or scores the given number of tokens.
 func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	if c.speed == nil {
 		return Load{Unknown: true}
@@ -216,7 +221,7 @@ func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	return Load{Program: pace.Start + tokens*pace.Token}
 }
 
-// perStep returns the tokens of one epoch of a step with the given rounds.
+// perStep returns the number of tokens of one epoch of a step with the given rounds.
 func (c *costing) perStep(rounds int) float64 {
 	if t := &c.experiment.Training; !t.Central() {
 		return float64(t.Cohort) * c.perUser * (1 - c.lost)
@@ -224,8 +229,8 @@ func (c *costing) perStep(rounds int) float64 {
 	return float64(c.experiment.Training.Cohort) * float64(rounds) * c.tokens
 }
 
-// trainings returns the costing of each training below the nodes, by the recipe of a chain or the key of a tail.
-// Trainings of the prepare block have their own; so have the readers of their models.
+// trainings returns the costing of each training below the nodes, by the recipe of a chain or the key of a
+// tail. Trainings of the prepare block, and the readers of their models, have their own.
 func (c *costing) trainings(p *plan.Plan, nodes map[string][]storage.Key) func(storage.Key) *costing {
 	apart := map[storage.Key]*costing{}
 	prepared := func(reader storage.Key, input string, e *experiment.Experiment) {
@@ -267,14 +272,14 @@ func (c *costing) trainings(p *plan.Plan, nodes map[string][]storage.Key) func(s
 	return func(key storage.Key) *costing { return cmp.Or(apart[key], c) }
 }
 
-// train returns the floating-point operations of a number of steps with the given rounds, and the bytes that they
-// write to and read from the store; before its join, a step has width parts.
+// train returns the floating-point operations of a number of steps with the given rounds, and the bytes
+// that they write to and read from the store. Each step has width parts before its join.
 func (c *costing) train(number, rounds, width int) (operations, bytes float64) {
 	training, steps := &c.experiment.Training, float64(number)
 	perStep := c.perStep(rounds) * float64(max(1, training.Client.Epochs))
 	products := 3.0
 	if training.Central() && training.Privacy != nil {
-		products++ // the gradients of weights again, per record
+		products++ // each record needs the gradients of weights once more
 	}
 	checkpoint, sum := c.sizes()
 	return steps * (perStep*c.model.TrainingFLOPs()*products/3 + c.generator(rounds)), steps * (checkpoint*float64(2+width) + sum*float64(2*width))
@@ -316,7 +321,7 @@ func (c *costing) projected() float64 {
 	whole := *recording
 	whole.Project = 0
 	values := 0
-	sent, _ := whole.Layout(c.model) // its layers are those of layout
+	sent, _ := whole.Layout(c.model) // has the layers of layout
 	for i, layer := range sent.Layers {
 		if layer.Values != layout.Layers[i].Values {
 			values += layer.Values
@@ -330,16 +335,16 @@ func (c *costing) projected() float64 {
 func (c *costing) sizes() (checkpoint, sum float64) {
 	sum = 4 * float64(c.model.Trained())
 	if m := &c.experiment.Model; m.Adapters != nil && m.Pretrained != "" {
-		return sum, sum // the frozen parameters are those of the imported model
+		return sum, sum // the frozen parameters stay in the imported model
 	}
 	return 4 * float64(c.model.Parameters()), sum
 }
 
-// timesMoved is the number of times that a recorded update is written or read until it is gathered:
-// by the client's task, and at most twice by the task that gathers it.
+// timesMoved is the number of times that a recorded update is written or read until it is gathered: once by
+// the client's task, and at most twice by the task that gathers it.
 const timesMoved = 3
 
-// record adds the gathered updates of a cell, each node once.
+// record adds the gathered updates of a cell. Each node counts once.
 func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted map[storage.Key]bool) {
 	_, layout, err := c.experiment.Recording()
 	if err != nil || layout.Values() == 0 {
@@ -367,10 +372,10 @@ func (c *costing) measure() {
 	}
 }
 
-// sentenceKinds score whole sentences, unlike the audits that follow trees of sequences.
+// sentenceKinds are the kinds that score whole sentences. Other audits follow trees of sequences.
 var sentenceKinds = kindNames(utility.Part.Name, membership.Losses.Name, accuracyperuser.Kind.Name)
 
-// scoring returns the load of native scoring of states, in whole sentences or otherwise.
+// scoring returns the load of native scoring of states, in whole sentences or in trees of sequences.
 func (c *costing) scoring(states float64, sentences bool) Load {
 	model, operations := c.model.Config(), states*c.model.ScoringFLOPs()
 	if c.experiment.Data.Level.Scheme().Images {
@@ -392,7 +397,7 @@ func (c *costing) scoring(states float64, sentences bool) Load {
 	return load
 }
 
-// share returns the load of each of the tasks of an audit, the first of which has a kind.
+// share returns the load of each of count tasks of an audit. kind is the kind of the first task.
 func (c *costing) share(m experiment.Method, kind string, count int) Load {
 	states, work := c.audit(m)
 	var load Load
@@ -410,7 +415,8 @@ func (c *costing) share(m experiment.Method, kind string, count int) Load {
 	return load
 }
 
-// audit returns the states and the further work of all measurements of an audit.
+// audit returns the scored states and the floating-point operations of further work of all measurements of
+// an audit.
 func (c *costing) audit(m experiment.Method) (states, work float64) {
 	setting := c.cell.Setting()
 	setting.TestTokens = c.testTokens

@@ -1,6 +1,6 @@
-// This file determines which nodes of a plan would run if it were submitted now, and why. It
-// queries storage like a coordinator, in the same order: from the cells' targets back to the
-// nearest available outputs (invariant 6). It changes nothing.
+// This file determines which nodes of a plan would run if it were submitted now, and why. It queries
+// storage as a coordinator does, in the same order: from the cells' targets back to the nearest available
+// outputs (invariant 6). It changes nothing.
 
 package forecast
 
@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// Explanation is a plan with the nodes that would run.
+// Explanation tells which nodes of a plan would run.
 type Explanation struct {
 	Cells []Cell
 	// Nodes are the plan's standing nodes by key.
@@ -31,12 +31,12 @@ type Disposition string
 
 // Dispositions of nodes.
 const (
-	// Cached nodes are used without a run.
+	// Cached nodes do not run.
 	Cached Disposition = "cached"
 	// ToRun nodes run, or run again.
 	ToRun Disposition = "run"
-	// NotNeeded nodes have outputs that no node reads, because their readers' outputs are cached.
-	// Storage was not asked whether they are cached.
+	// NotNeeded nodes have outputs that no node reads, because their readers' outputs are cached. Storage
+	// was not asked for them.
 	NotNeeded Disposition = "not needed"
 )
 
@@ -44,25 +44,25 @@ const (
 type Node struct {
 	Kind, Label string
 	Disposition Disposition
-	// Why is the reason to run the node: not committed, or the evicted blobs.
+	// Why is the reason why the node runs: it is not committed, or its blobs are evicted.
 	Why string
 }
 
 // Chain is a training.
 type Chain struct {
-	// Frontier is the highest step reached so far, 0 if none.
+	// Frontier is the highest step reached so far, or 0.
 	Frontier int
 	// Steps is the number of steps that the plan's cells need.
 	Steps int
 	// StepRounds is the number of rounds, or steps of SGD, in one step.
 	StepRounds int
-	// Width is the number of parts that run in parallel before each step's last task.
+	// Width is the number of parts that run in parallel before the last task of a step.
 	Width int
-	// Passes are the steps to run, ascending; empty if the training is cached.
+	// Passes are the steps to run, ascending. The list is empty if the training is cached.
 	Passes []Pass
 }
 
-// Pass is a range of steps to run, From+1 to To, from the checkpoint at From; 0 is the initial model.
+// Pass is the range of steps From+1 to To, which run from the checkpoint at From; 0 is the initial model.
 type Pass struct{ From, To int }
 
 // StepsToRun returns the number of steps in all passes.
@@ -88,7 +88,7 @@ func (p *Explanation) TasksToRun() int {
 	return total
 }
 
-// PassText describes a training from one round, or step of SGD, to another.
+// PassText describes the training from one round, or step of SGD, to another.
 func PassText(from, to int) string {
 	if from == 0 {
 		return readable.Count(to, "step") + " from scratch"
@@ -96,7 +96,7 @@ func PassText(from, to int) string {
 	return fmt.Sprintf("to %d from the checkpoint at %d", to, from)
 }
 
-// Reasons describes the trainings to run and their reasons; nil without trainings.
+// Reasons describes the trainings to run and why. It returns nil if there are none.
 func (c *Chain) Reasons() []string {
 	var why []string
 	for _, p := range c.Passes {
@@ -112,13 +112,13 @@ func (c *Chain) Reasons() []string {
 // Cell is a cell with its nodes in groups.
 type Cell struct {
 	Name, Label string
-	// Cached is set if the cell needs no run.
+	// Cached reports whether the cell needs no run.
 	Cached bool
-	// Groups count the cell's standing nodes by kind, in order of the kinds' names.
+	// Groups count the cell's standing nodes by kind, ordered by the names of the kinds.
 	Groups []Group
-	// Training is the cell's chain, nil without training.
+	// Training is the cell's chain, or nil without training.
 	Training *Chain
-	// Apart are the chains that produce the cell's data or measure its audits.
+	// Apart are the chains that produce the cell's data or on which its audits depend.
 	Apart []*Chain
 }
 
@@ -128,12 +128,12 @@ type Group struct {
 	Cached   int    `json:"cached"`
 	ToRun    int    `json:"to_run"`
 	Unneeded int    `json:"unneeded"`
-	// Why holds the distinct reasons of the nodes to run; empty without such nodes.
+	// Why holds the distinct reasons of the nodes to run.
 	Why []string `json:"why"`
 }
 
-// Explain determines which nodes would run if a plan were submitted now. It queries storage only
-// about relevant nodes.
+// Explain determines which nodes would run if a plan were submitted now. It queries storage only about
+// relevant nodes.
 func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Explanation, error) {
 	x := explainer{archive: archive, plan: p, out: &Explanation{
 		Nodes: make(map[storage.Key]Node), Chains: make(map[storage.Key]*Chain),
@@ -154,7 +154,7 @@ type explainer struct {
 	wanted  map[storage.Key]map[int]bool // needed steps
 }
 
-// walk visits the nodes that the targets need, a level at a time.
+// walk visits the nodes that the targets need, level by level.
 func (x *explainer) walk(ctx context.Context) error {
 	var level []plan.Ref
 	for _, c := range x.plan.Cells {
@@ -259,7 +259,7 @@ func addGoal(goals map[int]bool, c *plan.Chain, refs ...plan.Ref) {
 	}
 }
 
-// nearestIn returns the highest of the steps that is at most step, 0 if none.
+// nearestIn returns the highest of the steps that is at most step, or 0.
 func nearestIn(steps []int, step int) int {
 	i, found := slices.BinarySearch(steps, step)
 	switch {

@@ -16,13 +16,14 @@ import (
 
 // Load is the cost of one task.
 type Load struct {
-	// Training, Sentences, Scoring and Attacks are floating-point operations. Sentences are those of scoring whole
-	// sentences, Scoring those of other scoring.
+	// Training, Sentences, Scoring and Attacks are floating-point operations. Sentences are those of
+	// scoring whole sentences, Scoring those of other scoring.
 	Training, Sentences, Scoring, Attacks float64
-	// Bytes are bytes through the store. Overhead is the seconds of native training and scoring in addition to
-	// their operations, Preparation those of a task that prepares data, Program those of an external program.
+	// Bytes are bytes through the store. Overhead, Preparation and Program are seconds: of native training
+	// and scoring in addition to their operations, of a task that prepares data, and of an external
+	// program.
 	Bytes, Overhead, Preparation, Program float64
-	// Unknown is set if a program of unknown speed does the work.
+	// Unknown reports whether a program of unknown speed does the work.
 	Unknown bool
 }
 
@@ -30,12 +31,12 @@ type Load struct {
 const (
 	// StoreBytes is the number of bytes per second between a core and the store.
 	StoreBytes = 250e6
-	// TaskSeconds is the time from a task being ready to its commit if it computes nothing: a round
-	// of parts and a join, two tasks in sequence, takes 5 ms (docs/operations.md).
+	// TaskSeconds is the time from a task being ready to its commit if it computes nothing. A round of
+	// parts and a join, two tasks in sequence, takes 5 ms (docs/operations.md).
 	TaskSeconds = 2.5e-3
 )
 
-// Seconds returns the time on a core with a peak in GFLOP/s.
+// Seconds returns the time on a core whose peak is peakGFLOPS, in GFLOP/s.
 func (l Load) Seconds(peakGFLOPS float64) float64 {
 	atPeak := (l.Training+l.Sentences)/TrainingEfficiency + l.Scoring/ScoringEfficiency + l.Attacks/AttackEfficiency
 	return atPeak/(peakGFLOPS*1e9) + l.Overhead + l.Preparation + l.Bytes/StoreBytes + l.Program + TaskSeconds
@@ -46,7 +47,7 @@ type Speed struct {
 	Train, Score Pace
 	// Begin is the time in seconds that a program for clients takes before it trains the first client.
 	Begin float64
-	// Network is the program's network, whose updates attacks read; nil if the program trains whole
+	// Network is the program's network, whose updates attacks read. It is nil if the program trains whole
 	// models.
 	Network models.Network
 }
@@ -77,9 +78,9 @@ func (l *Loads) Of(x *graph.Task) Load {
 	return l.steps[ch.Recipe].part
 }
 
-// LoadsOf divides the costs of cells among the tasks of a plan: the cost of a step equally among
-// its parts, and an audit's own cost equally among its tasks. speed returns the speed of the
-// program of a cell; nil if unknown.
+// LoadsOf divides the costs of cells among the tasks of a plan: the cost of a step equally among its parts,
+// and an audit's own cost equally among its tasks. speed returns the speed of the program of a cell, or nil
+// if unknown.
 func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed) *Loads {
 	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}, map[storage.Key]size{}}
 	for i := range p.Cells {
@@ -97,8 +98,8 @@ func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed
 	return l
 }
 
-// add adds a cell: its trainings, and the trainings that it depends on. Those of reference models and of halves of
-// the data are assumed to cost the same.
+// add adds a cell: its trainings, and the trainings on which it depends. Those of reference models and of
+// halves of the data are assumed to cost the same.
 func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	nodes, chains := below(p, cell.Report, cell.Model)
 	trained, _ := below(p, cell.Model)
@@ -135,21 +136,21 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	}
 }
 
-// tails returns the tasks that take the last steps of SGD of a training, which are fewer than those of a chain's
-// step. A short training, such as one of audit.many_runs, has no other task.
+// tails returns the tasks that take the last SGD steps of trainings, which are fewer than those of a
+// chain's step. A short training, such as one of audit.many_runs, has no other task.
 func tails(nodes map[string][]storage.Key) []storage.Key {
 	return slices.Concat(nodes[training.SGD.Name], nodes[training.DPSGD.Name])
 }
 
-// tailSteps returns the number of steps of a task of tails.
+// tailSteps returns the number of SGD steps of a tail.
 func tailSteps(n *plan.Node) int {
 	var params struct{ Steps int }
 	_ = json.Unmarshal(n.Params, &params) // compiling has encoded them
 	return params.Steps
 }
 
-// measuring returns the nodes of an audit that measure: those that depend on a training, except the ones that sum up
-// others.
+// measuring returns the nodes of an audit that measure: those that depend on a training, except those that
+// summarize others.
 func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
 	nodes = slices.DeleteFunc(nodes, func(key storage.Key) bool {
 		under, chains := below(p, p.Nodes[key].Needs...)
@@ -183,7 +184,7 @@ func (c *costing) step(rounds, width int) stepLoad {
 	return stepLoad{part, Load{Training: generator, Bytes: bytes - float64(width)*part.Bytes}}
 }
 
-// below returns the standing nodes that outputs depend on, by kind, and the chains.
+// below returns the standing nodes on which outputs depend, by kind, and the chains.
 func below(p *plan.Plan, outputs ...plan.Ref) (nodes map[string][]storage.Key, chains []*plan.Chain) {
 	nodes = map[string][]storage.Key{}
 	list, chains := p.Needed(outputs...)

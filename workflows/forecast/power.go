@@ -23,14 +23,14 @@ type Power struct {
 	Cells []string `json:"cells"`
 	// Finds describes the result that counts as a finding.
 	Finds string `json:"finds"`
-	// Gate is the field of audit.fail_if that decides; if empty, the audit decides.
+	// Gate is the field of audit.fail_if that decides. If it is empty, the audit decides.
 	Gate string `json:"gate,omitempty"`
 	Leak Leak   `json:"leak"`
 	// Power is the probability of a finding, in [0, 1].
 	Power float64 `json:"power"`
-	// Reaches is the largest number that the audit exceeds with probability Enough; nil if there is none.
+	// Reaches is the largest limit that the audit exceeds with probability Enough, or nil.
 	Reaches *float64 `json:"reaches,omitempty"`
-	// None is the reason why no leak is found, however large.
+	// None is the reason why no leak of any size can be found, or "".
 	None string   `json:"none,omitempty"`
 	By   []Varied `json:"by,omitempty"`
 }
@@ -42,31 +42,31 @@ type Leak struct {
 	Value float64 `json:"value"`
 }
 
-// Varied is the power as a function of one size, with the other sizes unchanged.
+// Varied is the power as a function of one size, while the other sizes stay the same.
 type Varied struct {
 	Unit string `json:"unit"`
-	// Path is the field that sets the size; empty if the data determine it.
+	// Path is the field that sets the size. It is empty if the data determine it.
 	Path   string  `json:"path,omitempty"`
 	N      int     `json:"n"`
 	Points []Point `json:"points"`
-	// Enough is the smallest number with power Enough, Value the value of the field; nil if there is none up to
-	// Most.
+	// Enough is the smallest size with power Enough, and Value is the value of the field for it; both are
+	// nil if there is none up to Most.
 	Enough *int `json:"enough,omitempty"`
 	Value  *int `json:"value,omitempty"`
 	Most   int  `json:"most"`
-	// Seconds is the time of a run with that number, on this machine, if known; Refused is the
-	// reason why the experiment cannot have it.
+	// Seconds is the time of a run with the size Enough on this machine, if known. Refused is the reason
+	// why the experiment cannot have this size.
 	Seconds *float64 `json:"seconds,omitempty"`
 	Refused string   `json:"refused,omitempty"`
 }
 
-// Point is the power at N.
+// Point is the power at the size N.
 type Point struct {
 	N     int     `json:"n"`
 	Power float64 `json:"power"`
 }
 
-// Powers computes the power of an experiment's audits. leaks sets the size of leaks by the name of the
+// Powers computes the power of an experiment's audits. leaks sets the sizes of leaks by the name of the
 // statement.
 func Powers(s *experiment.Spec, leaks map[string]float64) ([]Power, error) {
 	list := s.Powers()
@@ -76,7 +76,7 @@ func Powers(s *experiment.Spec, leaks map[string]float64) ([]Power, error) {
 	return merged(lists.Make(len(list), func(i int) Power { return powerOf(&list[i], leaks) })), nil
 }
 
-// merged joins the cells of equal statements from audits that differ in other fields.
+// merged merges equal statements, with their cells.
 func merged(powers []Power) (list []Power) {
 	equal := func(a, b Power) bool {
 		a.Cells, b.Cells = nil, nil
@@ -92,7 +92,7 @@ func merged(powers []Power) (list []Power) {
 	return list
 }
 
-// check returns an error for a leak without a statement, or out of its range.
+// check returns an error for a leak without a statement or out of its range.
 func check(list []experiment.Power, leaks map[string]float64) error {
 	var names []string
 	known := map[string]experiment.Power{}
@@ -116,7 +116,7 @@ func check(list []experiment.Power, leaks map[string]float64) error {
 	return nil
 }
 
-// Planned returns the power of an experiment for leaks of the default sizes.
+// Planned returns the powers of an experiment's audits for leaks of the default sizes.
 func Planned(s *experiment.Spec) []Power {
 	list := s.Powers()
 	return merged(lists.Make(len(list), func(i int) Power { return plannedPower(&list[i], list[i].Leak.Default) }))
@@ -142,7 +142,7 @@ func powerOf(s *experiment.Power, leaks map[string]float64) Power {
 	return p
 }
 
-// farthest bounds the search for a number with power Enough, in multiples of the present number.
+// farthest bounds the search for a size with power Enough, in multiples of the present size.
 const farthest = 1024
 
 // varied computes the power as a function of one size.
@@ -165,8 +165,8 @@ func varied(s *experiment.Power, at int, leak float64) Varied {
 	return v
 }
 
-// enough searches the smallest number with power Enough by halving or doubling, and then between the last
-// two numbers; nil if there is none up to most.
+// enough returns the smallest number up to most for which has is true, or nil. It searches by halving or
+// doubling n, and then between the last two numbers.
 func enough(n, most int, has func(int) bool) *int {
 	low, high := 0, n
 	if has(n) {
@@ -191,8 +191,8 @@ func enough(n, most int, has func(int) bool) *int {
 	return &high
 }
 
-// reaches returns the largest limit that is exceeded with probability Enough, to three digits; nil if even 0
-// is not.
+// reaches returns the largest limit that is exceeded with probability Enough, to three digits. It returns
+// nil if not even 0 is, or if every limit is.
 func reaches(s *experiment.Power, leak float64) *float64 {
 	above := func(limit float64) bool {
 		c := *s

@@ -16,23 +16,24 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Seconds of the preparation of data, of a core with AVX-512. They are processor times of single tasks, one run
-// each, on the files of examples/data: texts of 63,239 sentences at the levels of words, bytes and subwords, and
-// 10,000 images of 28 by 28 pixels, whole and 10% to 25% of them. bench/README.md has the times.
+// Seconds of the preparation of data on a core with AVX-512. They are processor times of single tasks, one
+// run each, on the files of examples/data: texts of 63,239 sentences at the levels of words, bytes and
+// subwords, and 10,000 images of 28 by 28 pixels, whole and 10% to 25% of them. bench/README.md has the
+// times.
 const (
-	// copyToken and copyExample are the times of rewriting a token and an example, as a random partition does. A
-	// task that reads the index alone takes copyExample for each example.
+	// copyToken and copyExample are the times of rewriting a token and an example, as a random partition
+	// does. A task that reads only the index takes copyExample for each example.
 	copyToken, copyExample = 15e-9, 0.4e-6
 )
 
-// readToken is the time of reading a token of a source, by level: decompression, parsing, and cutting into words,
-// bytes, subwords or pixels.
+// readToken is the time of reading a token of a source, by level: decompression, parsing, and cutting into
+// words, bytes, subwords or pixels.
 var readToken = map[text.Level]float64{
 	text.WordLevel: 0.25e-6, text.SubwordLevel: 0.65e-6, text.ByteLevel: 30e-9, text.ImageLevel: 16e-9,
 }
 
-// rewriting and indexing are the kinds of tasks that prepare data: rewriting kinds rewrite the texts, indexing
-// kinds read and write only the index of examples.
+// rewriting and indexing are the kinds of tasks that prepare data. Rewriting kinds rewrite the texts;
+// indexing kinds read and write only the index of examples.
 var (
 	rewriting = kindNames(
 		datasets.Encode.Name, datasets.OutOfVocabulary.Name, population.Partition.Name, filters.Sanitize.Name, filters.Half.Name,
@@ -57,7 +58,7 @@ type preparing struct {
 	sizes map[storage.Key]size // of the outputs of tasks
 }
 
-// prepare adds the loads of the tasks among nodes that prepare data. A task in several cells has one load.
+// prepare adds the loads of the nodes that prepare data. A task of several cells has one load.
 func (l *Loads) prepare(p preparing, nodes map[string][]storage.Key) {
 	for kind, keys := range nodes {
 		if kind != datasets.Import.Name && !rewriting[kind] && !indexing[kind] {
@@ -88,8 +89,8 @@ func (p preparing) seconds(n *plan.Node) float64 {
 // size counts the examples and tokens of data.
 type size struct{ examples, tokens float64 }
 
-// source returns the level at which an import reads its source, and the size of the source; zero if the source was
-// not surveyed.
+// source returns the level at which an import reads its source, and the size of the source. The size is
+// zero if the source was not surveyed.
 func (p preparing) source(n *plan.Node) (text.Level, size) {
 	var params struct {
 		Sources []storage.Digest
@@ -115,7 +116,8 @@ func (p preparing) input(n *plan.Node) (largest size) {
 	return largest
 }
 
-// output returns the size of the data that a task makes: a source, the training part of one, or at most its input.
+// output returns the size of the data that a task makes: that of a source, of the training part of one, or
+// at most that of its input.
 func (p preparing) output(n *plan.Node) size {
 	s, known := p.sizes[n.Key]
 	if !known {

@@ -1,9 +1,9 @@
-// These files predict the time of a plan on a cluster, by running the coordinator's own scheduling
-// (packages graph and dispatch) on a simulated clock: the caller defines the durations of tasks,
-// which compute nothing.
+// These files predict the time of a plan on a cluster. They run the coordinator's own scheduling (packages
+// graph and dispatch) on a simulated clock: the caller defines the durations of tasks, which compute
+// nothing.
 //
-// The workers form two pools, of slots and of GPUs, that take tasks in the order of the queue.
-// Nothing fails, and the workers stay the same.
+// The workers form two pools, of cores and of GPUs, that take tasks in the order of the queue. No task
+// fails, and the workers stay the same.
 
 package forecast
 
@@ -27,15 +27,16 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Cluster is a cluster to run a plan on.
+// Cluster is a cluster that runs a plan.
 type Cluster struct {
 	// Cores is the number of slots of all workers, each a core; at least 1.
 	Cores int
-	// GPUs is the number of further slots, for tasks of the class gpu; if 0, these tasks run on Cores.
+	// GPUs is the number of further slots, for tasks of the class gpu. If it is 0, these tasks run on
+	// Cores.
 	GPUs int
 	// Registry holds the kinds of tasks that the workers execute.
 	Registry tasks.Registry
-	// Seconds returns the time of a task, inputs and outputs included.
+	// Seconds returns the time of a task in seconds, including its inputs and outputs.
 	Seconds func(*graph.Task) float64
 }
 
@@ -47,8 +48,8 @@ type Outcome struct {
 	Busy float64
 }
 
-// most is the approximate limit on simulated tasks; longer trainings are simulated with several steps as
-// one.
+// most is the approximate limit on simulated training tasks. Of longer trainings, several steps are
+// simulated as one.
 const most = 100_000
 
 // Run simulates the missing nodes of a plan. It does not change the plan.
@@ -107,7 +108,7 @@ type simulation struct {
 	running agenda
 }
 
-// pool holds the number of free slots for some classes, and the attempts that wait for one.
+// pool holds the number of free slots of some classes, and the attempts that wait for one.
 type pool struct {
 	free    int
 	waiting []*graph.Attempt
@@ -134,7 +135,7 @@ func (s *simulation) run() {
 	}
 }
 
-// settle answers the requests of the graph like the coordinator, from the explanation of storage.
+// settle answers the requests of the graph as the coordinator does, but from the explanation of storage.
 func (s *simulation) settle() {
 	for again := true; again; {
 		s.graph.Settle(s.time())
@@ -156,8 +157,8 @@ func (s *simulation) settle() {
 	}
 }
 
-// survey returns the state of a chain in storage: the outputs that no pass produces, and those at
-// which passes start.
+// survey returns the state of a chain in storage: the outputs that no pass produces, and those from which
+// passes start.
 func (s *simulation) survey(ch *graph.Chain, goals []int) plan.StoredChain {
 	known := s.known.Chains[ch.Recipe]
 	found := plan.StoredChain{Frontier: s.coarse.round(known.Frontier)}
@@ -229,7 +230,7 @@ type event struct {
 	seconds float64
 }
 
-// agenda is a heap of future events; attempts that end at the same time end in the order of their ids.
+// agenda is a heap of future events. Attempts that end at the same time end in the order of their ids.
 type agenda []event
 
 func (a agenda) Len() int      { return len(a) }
@@ -245,7 +246,7 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// duration converts seconds, limited to the longest duration.
+// duration converts seconds. It limits them to half the longest duration.
 func duration(seconds float64) time.Duration {
 	return time.Duration(math.Min(seconds*float64(time.Second), math.MaxInt64/2))
 }
@@ -256,10 +257,10 @@ type coarsePlan struct {
 	// of holds the chains of the original plan, by recipe.
 	of     map[storage.Key]*plan.Chain
 	chains map[storage.Key]*plan.Chain
-	each   int // original steps per step
+	each   int // original steps of a coarse step
 }
 
-// coarsen copies a plan; the copy has at most about the given number of training tasks.
+// coarsen copies a plan. The copy has about most training tasks at most.
 func coarsen(p *plan.Plan, most int) coarsePlan {
 	number := 0.0
 	for _, ch := range p.Chains {
