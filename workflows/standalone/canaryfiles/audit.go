@@ -19,19 +19,19 @@ import (
 	"coalmine/tasks/audits/membership/onerun"
 )
 
-// Options of an audit by scores.
+// Options are the options of an audit by scores.
 type Options struct {
-	// Initial has the untrained model's scores of the same lines, or nil.
+	// Initial holds the untrained model's scores of the same lines, or is nil.
 	Initial Scores
-	// PlainLoss guesses coins only from the trained model's scores. It must be decided before
-	// the training.
+	// PlainLoss makes the audit guess coins from the trained model's scores alone. It must be decided
+	// before the training.
 	PlainLoss bool
 }
 
-// Basis is the kind of references that canaries are ranked among.
+// Basis is the kind of references among which canaries are ranked.
 type Basis string
 
-// References that canaries are ranked among.
+// The kinds of references.
 const (
 	References Basis = "references"
 	Controls   Basis = "held_back"
@@ -42,38 +42,39 @@ const (
 type Report struct {
 	Experiment string `json:"experiment"`
 	Cell       string `json:"cell"`
-	// Basis names the references that canaries are ranked among, and Why gives the reason.
+	// Basis names the kind of references among which canaries are ranked; Why is the reason for it.
 	Basis Basis  `json:"basis"`
 	Why   string `json:"why"`
 	// Memorized is the number of inserted canaries of rank 1.
 	Memorized int `json:"memorized"`
 	Of        int `json:"of"`
-	// MannWhitneyP is the two-sided p-value of the test of Mann and Whitney that log-probabilities of
-	// inserted and held-back canaries have one distribution; null if either kind is missing.
+	// MannWhitneyP is the two-sided p-value of the test of Mann and Whitney that the log-probabilities of
+	// inserted and held-back canaries have one distribution. It is null if either kind is missing.
 	MannWhitneyP *float64   `json:"mann_whitney_p"`
 	Canaries     []Measured `json:"canaries"`
 	Controls     []Measured `json:"controls"`
-	// OneRun is null if there are no coins or they cannot be used; NoOneRun is then the reason.
+	// OneRun is null if there are no coins or they cannot be used. NoOneRun is then the reason.
 	OneRun   *onerun.Outcome `json:"one_run"`
 	NoOneRun string          `json:"no_one_run,omitempty"`
 }
 
-// Measured is a canary's outcome by its scores.
+// Measured is the outcome of a canary from its scores.
 type Measured struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 	randomsampling.CanaryOutcome
-	// Among is the number of sequences that the rank is among.
+	// Among is the number of references among which the canary is ranked.
 	Among int `json:"among"`
-	// LogProbability is that of the continuation; Queries is the number of samples at
-	// temperature 1 that contain it with probability 1/2, absent above 1.8e308.
+	// LogProbability is the natural logarithm of the probability of the continuation. Queries is the number
+	// of samples at temperature 1 that contain it with probability 1/2; it is absent above 1.8e308.
 	LogProbability float64  `json:"probabilistic_log_probability"`
 	Queries        *float64 `json:"probabilistic_queries,omitempty"`
-	// Greedy reports that greedy decoding gives the continuation; absent if unknown.
+	// Greedy reports whether greedy decoding gives the continuation. It is absent if unknown.
 	Greedy *bool `json:"greedy_extractable,omitempty"`
 }
 
-// Audit measures from scores. Every line must have a score, except that all references may be unscored.
+// Audit computes a report from scores. Every line must have a score, except that all references may be
+// unscored.
 func Audit(f *File, scores Scores, o Options) (*Report, error) {
 	r := &Report{Experiment: f.Header.Experiment, Cell: f.Header.Cell}
 	a := auditor{file: f, scores: scores, options: o, report: r}
@@ -103,14 +104,14 @@ type auditor struct {
 	scores  Scores
 	options Options
 	report  *Report
-	// costs are the log-perplexities of references, by group, ascending.
+	// costs holds the log-perplexities of references, by group, ascending.
 	costs map[string][]float64
 }
 
 // maxMissing is the maximum number of named missing scores.
 const maxMissing = 3
 
-// complete finds lines without a score, and scores without a line.
+// complete returns an error for lines without a score, and for scores without a line.
 func (a *auditor) complete() error {
 	known, missing := map[string]bool{}, []string{}
 	scored := a.scoredReferences()
@@ -139,7 +140,7 @@ func (a *auditor) scoredReferences() bool {
 	return slices.ContainsFunc(a.file.linesOf(Reference), func(l *Line) bool { _, ok := a.scores[l.ID]; return ok })
 }
 
-// choose chooses the references that canaries are ranked among.
+// choose chooses the references among which canaries are ranked.
 func (a *auditor) choose() {
 	r, kind := a.report, Reference
 	held := len(a.file.linesOf(HeldBack))
@@ -162,8 +163,8 @@ func (a *auditor) choose() {
 	}
 }
 
-// group returns the group in which a canary is ranked: the references with its prefix, or all
-// held-back canaries of its format.
+// group returns the group in which a canary is ranked: the references with its prefix, or all held-back
+// canaries of its format.
 func (a *auditor) group(l *Line) string {
 	if a.report.Basis == Controls {
 		format, _, _ := strings.Cut(l.Group, ".")
@@ -210,7 +211,7 @@ func (a *auditor) compare() error {
 	return err
 }
 
-// guess bounds epsilon from guesses of the coins.
+// guess computes a lower bound on epsilon from guesses of the coins.
 func (a *auditor) guess() error {
 	coins := a.file.linesOf(Coin)
 	switch o := a.options; {
@@ -237,7 +238,7 @@ func (a *auditor) guess() error {
 	return a.bound(coins, units, scores)
 }
 
-// PlainLoss is the name of the score from only the trained model.
+// PlainLoss is the name of the score from the trained model alone.
 const PlainLoss = "plain-loss"
 
 func (a *auditor) bound(coins []*Line, units []audits.Unit, scores []float64) error {
@@ -259,14 +260,14 @@ func (a *auditor) bound(coins []*Line, units []audits.Unit, scores []float64) er
 
 // Score is a model's score of a line.
 type Score struct {
-	// LogProbability is the natural logarithm of the probability of the continuation after
-	// the context, at most 0.
+	// LogProbability is the natural logarithm of the probability of the continuation after the context, at
+	// most 0.
 	LogProbability float64
-	// Greedy reports that greedy decoding gives the continuation; nil if unknown.
+	// Greedy reports whether greedy decoding gives the continuation. It is nil if unknown.
 	Greedy *bool
 }
 
-// Scores are scores by the ids of lines.
+// Scores maps the ids of lines to their scores.
 type Scores map[string]Score
 
 // scoredLine is a line of scores, or a sample in a log of lm-evaluation-harness.
@@ -281,8 +282,8 @@ type scoredLine struct {
 	Responses [][]json.RawMessage `json:"filtered_resps"`
 }
 
-// ReadScores reads scores, a JSON object per line: {"id", "log_probability", "greedy"}, the last if
-// known; or the samples of the task of Harness, logged by lm_eval --log_samples. name is for messages.
+// ReadScores reads scores: a JSON object per line with id, log_probability and, if known, greedy; or the
+// samples of the task of Harness, logged by lm_eval --log_samples. Errors name the file by name.
 func ReadScores(name string, r io.Reader) (Scores, error) {
 	scores := Scores{}
 	err := eachLine(name, r, func(_ int, line []byte) error {
@@ -325,8 +326,8 @@ func (l *scoredLine) score() (string, Score, error) {
 	return l.ID, Score{float64(p), l.Greedy}, nil
 }
 
-// quoteNumbers quotes Python's numbers that JSON lacks, in a line that is not JSON: -Infinity is the
-// logarithm of 0; messages name NaN and Infinity.
+// quoteNumbers quotes Python's numbers that JSON lacks, in a line that is not JSON. -Infinity is the
+// logarithm of 0; NaN and Infinity then appear in messages.
 func quoteNumbers(line []byte) []byte {
 	for _, name := range []string{"-Infinity", "NaN", "Infinity"} {
 		if json.Valid(line) {
@@ -337,8 +338,8 @@ func quoteNumbers(line []byte) []byte {
 	return line
 }
 
-// takeResponse reads a sample's answer, a list of two. Some versions of the harness log its
-// members as texts.
+// takeResponse reads the answer of a sample, a list of two. Some versions of the harness log its members as
+// texts.
 func (l *scoredLine) takeResponse() error {
 	l.ID = l.Doc.ID
 	if len(l.Responses) != 1 || len(l.Responses[0]) != 2 {

@@ -25,29 +25,29 @@ import (
 
 // ExportOptions select the lines in addition to the canaries.
 type ExportOptions struct {
-	// References is the number of references of each canary.
+	// References is the number of references for each prefix.
 	References int
-	// Prefix is the number of given words or bytes of a canary; 0 means those before
-	// the first # of its format, else 1.
+	// Prefix is the number of given words or bytes of a canary. 0 means those before the first # of its
+	// format, or 1 without a format.
 	Prefix int
 }
 
-// MaxReferences is the maximum number of references of a canary in a file.
+// MaxReferences is the maximum number of references for a prefix.
 const MaxReferences = 1_000_000
 
-// exporter makes the draws of a cell's tasks.
+// exporter makes the same draws as a cell's tasks.
 type exporter struct {
 	ctx     context.Context
 	tasks   *localexec.Executor
-	nodes   []*plan.Node // needed by the cell
+	nodes   []*plan.Node // nodes that the cell needs
 	options ExportOptions
 	file    *File
 	words   *text.Vocabulary
 	drawn   canaries.DrawParams
 }
 
-// Export adds the canaries and coins of a cell to a file. Its header must name the
-// experiment, the cell and the seed. They equal those of the cell's training.
+// Export adds the canaries and coins of a cell to a file. They equal those of the cell's training. The
+// file's header must name the experiment, the cell and the seed.
 func Export(ctx context.Context, x *localexec.Executor, p *plan.Plan, cell *plan.Cell, o ExportOptions, f *File) error {
 	if o.References < 0 || o.References > MaxReferences || o.Prefix < 0 {
 		return fmt.Errorf("%d references after a prefix of %d: expected 0 to %d references, and a prefix of at least 0", o.References, o.Prefix, MaxReferences)
@@ -129,7 +129,7 @@ func (e *exporter) addCanaries(n *plan.Node) error {
 	return nil
 }
 
-// addSpace adds the canaries of a space, and references after each of their prefixes.
+// addSpace adds the canaries of a space, and the references for each of their prefixes.
 func (e *exporter) addSpace(number int, space canaries.Space, list []population.Canary) error {
 	prefix := e.options.Prefix
 	prefix = cmp.Or(prefix, space.DefaultPrefix())
@@ -163,7 +163,7 @@ func (e *exporter) line(c *population.Canary, group string, prefix int) Line {
 	return l
 }
 
-// addReferences adds the first references of a run.
+// addReferences adds the first references of random sampling.
 func (e *exporter) addReferences(group string, space canaries.Space, placed []population.Placement, prefix []int32) error {
 	if e.options.References == 0 {
 		return nil

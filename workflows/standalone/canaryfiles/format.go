@@ -1,6 +1,5 @@
-// Package canaryfiles writes the canaries and coins of an experiment to files, for users who
-// train without this program, and audits a model only from its scores of them:
-// docs/contracts/canaries.md.
+// Package canaryfiles writes the canaries and coins of an experiment to files, for users who train without
+// Coalmine, and audits a model from its scores of them. See docs/contracts/canaries.md.
 //
 //	err := canaryfiles.Export(ctx, executor, plan, cell, options, &file)
 //	...
@@ -33,12 +32,11 @@ type Kind string
 const (
 	// Canary must be inserted the number of times in its line.
 	Canary Kind = "canary"
-	// HeldBack is drawn like the canaries and must not be inserted.
+	// HeldBack is drawn like the canaries, and must not be inserted.
 	HeldBack Kind = "held_back"
-	// Coin must be inserted, in a user or as a separate record, if it is Included.
+	// Coin must be inserted, in a user or as a separate record, if Included is true.
 	Coin Kind = "coin"
-	// Reference is a sequence for the ranks of canaries of its Group. It must not be
-	// inserted.
+	// Reference is a sequence for the ranks of the canaries of its Group. It must not be inserted.
 	Reference Kind = "reference"
 )
 
@@ -53,12 +51,11 @@ type Header struct {
 	OneRun *OneRun `json:"one_run,omitempty"`
 }
 
-// OneRun has the meaning of the coins and the number of guesses: both are fixed before the
-// training.
+// OneRun describes the meaning of the coins and the number of guesses. Both are fixed before the training.
 type OneRun struct {
 	KPlus  int `json:"k_plus"`
 	KMinus int `json:"k_minus"`
-	// Halvings of KPlus and KMinus are tried, too.
+	// Halvings is the number of halvings of KPlus and KMinus that are also tried.
 	Halvings     int                  `json:"halvings,omitempty"`
 	Delta        float64              `json:"delta"`
 	Confidence   float64              `json:"confidence"`
@@ -70,18 +67,17 @@ type OneRun struct {
 type Line struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
-	// Group is common to a canary and its references.
+	// Group is common to the canaries with a prefix and their references.
 	Group string `json:"group,omitempty"`
-	// Context and Continuation together are the text. The score is the probability of the
-	// continuation.
+	// Context and Continuation together are the text. Its score is the probability of the continuation.
 	Context      string `json:"context"`
 	Continuation string `json:"continuation"`
-	// Frequency of a canary: in every user with UserProbability, there in place of each example
-	// with ExampleProbability; or a fixed number of insertions.
+	// The frequency of a canary: a user has it with UserProbability and then, in place of each example,
+	// with ExampleProbability; or InsertedTimes copies are inserted.
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
 	InsertedTimes      int    `json:"inserted_times,omitempty"`
-	// Included is the result of the coin; only for coins.
+	// Included is the result of the coin. Only coins have it.
 	Included *bool `json:"included,omitempty"`
 }
 
@@ -94,7 +90,7 @@ type File struct {
 	Lines  []Line
 }
 
-// Write writes the file, a JSON object per line.
+// Write writes the file as a JSON object per line.
 func (f *File) Write(w io.Writer) error {
 	if err := writeLine(w, f.Header); err != nil {
 		return err
@@ -111,7 +107,7 @@ func writeLine(w io.Writer, v any) error {
 // maxLine bounds a line, in bytes.
 const maxLine = 1 << 20
 
-// Read reads and checks a file. name is for messages.
+// Read reads and checks a file. Errors name it by name.
 func Read(name string, r io.Reader) (*File, error) {
 	f := new(File)
 	seen := map[string]int{}

@@ -8,8 +8,8 @@ import (
 // HarnessTask is the name of the task that Harness describes.
 const HarnessTask = "coalmine_canaries"
 
-// Harness writes a task of lm-evaluation-harness that scores the lines of a file. They must
-// be in the same directory, without the header, under the name data.
+// Harness writes a task of lm-evaluation-harness that scores the lines of a file. The lines must be in the
+// same directory, without the header, in a file named data.
 func Harness(w io.Writer, data string) error {
 	_, err := fmt.Fprintf(w, `# Scores canaries of Coalmine; coalmine audit --scores reads the samples.
 #   cd the directory of this file

@@ -37,8 +37,8 @@ type Command struct {
 	vocabulary *Vocabulary
 }
 
-// NewCommand returns a model with the vocabulary of its canaries and references:
-// BytesVocabulary, or one of ReadWords.
+// NewCommand returns a model with the vocabulary of its canaries and references, from BytesVocabulary or
+// ReadWords. It returns an error if batch is less than 1.
 func NewCommand(client *score.Client, vocabulary *Vocabulary, batch int) (*Command, error) {
 	return &Command{Client: client, Batch: batch, vocabulary: vocabulary}, checkBatch(batch)
 }
@@ -48,8 +48,8 @@ func BytesVocabulary() *Vocabulary {
 	return &Vocabulary{tokens: &text.Vocabulary{Words: append(text.Specials(), text.ByteLevel.Scheme().Symbols...)}}
 }
 
-// ReadWords reads the words of canaries and references for a command: from a file of
-// coalmine export, or from a JSON list of words.
+// ReadWords reads the words of canaries and references for a command, from a file of coalmine export or a
+// JSON list of words.
 func ReadWords(file io.Reader) (*Vocabulary, error) {
 	v, err := ReadVocabulary(file, -1)
 	if err != nil || !v.listed {
@@ -66,36 +66,36 @@ func ReadWords(file io.Reader) (*Vocabulary, error) {
 	return exportedVocabulary(words), nil
 }
 
-// Commanded counts the requests to a command, and states the precision of its answers.
+// Commanded describes an audit of a command: the number of requests, and the precision of the answers.
 type Commanded struct {
 	Command string `json:"command"`
-	// Model is the name of the model from the command. Deterministic reports whether the
-	// command claims to be deterministic.
+	// Model is the model's name, as the command reports it. Deterministic reports whether the command
+	// claims to be deterministic.
 	Model         string `json:"model"`
 	Deterministic bool   `json:"deterministic"`
 	Queries
-	// MaxExposure is the exposure of rank 1 among the references, in bits, the maximum
-	// that can be measured; null without references.
+	// MaxExposure is the exposure of rank 1 among the references, in bits: the maximum that can be
+	// measured. It is null without references.
 	MaxExposure *float64 `json:"most_exposure"`
 }
 
-// Written reports whether a model writes the suffix of a canary, from the canary's own score.
+// Written describes whether a model writes the suffix of a canary, by the canary's own score.
 type Written struct {
 	// LogProbability is the natural logarithm of the probability that the model samples the
 	// suffix after the prefix.
 	LogProbability *float64 `json:"probabilistic_log_probability,omitempty"`
-	// Queries is the number of samples that contain the suffix with probability 1/2; absent
-	// above 1.8e308.
+	// Queries is the number of samples that contain the suffix with probability 1/2. It is absent above
+	// 1.8e308.
 	Queries *float64 `json:"probabilistic_queries,omitempty"`
-	// Greedy reports that greedy decoding after the prefix gives the suffix.
+	// Greedy reports whether greedy decoding after the prefix gives the suffix.
 	Greedy *bool `json:"greedy_extractable,omitempty"`
 }
 
 var errCommandBeam = errors.New("beam search needs the probabilities of all next tokens, which a command does not report: set the beam width to 0 (its answers show whether greedy decoding gives a canary)")
 
-// Run audits the model: it reports for every canary whether the model writes it, and its
-// rank among references, which are scored one after another. The error lists every canary
-// that does not fit the vocabulary or the prefix.
+// Run audits the model: it reports for every canary whether the model writes it, and its rank among
+// references that are scored one after another. The error lists every canary that does not fit the
+// vocabulary or the prefix.
 func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
 	if o.BeamWidth != 0 {
 		return nil, errCommandBeam
@@ -113,7 +113,7 @@ func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, err
 	return a.run(ctx, list)
 }
 
-// written scores only the canaries, and returns their log-perplexities.
+// written scores the canaries alone, and returns their log-perplexities.
 func (c *Command) written(ctx context.Context, a *remote, encoded []canary) ([]float64, error) {
 	answers, err := c.answers(ctx, sequencesOf(encoded, a.options.Prefix), c.Batch)
 	if err != nil {
@@ -175,11 +175,11 @@ func (c *Command) pairs(list []sequence) ([]score.Pair, error) {
 // SampleOptions are the options of samples from a model.
 type SampleOptions struct {
 	Seed uint64
-	// Count is the number of samples, Length the maximum number of words or bytes
-	// after the prefix, including the end; 0 for the default length of sentences.
+	// Count is the number of samples. Length is the maximum number of words or bytes after the prefix,
+	// including the end; 0 means the default length of sentences.
 	Count, Length int
 	models.Sampling
-	// Prefix is the text that every sample begins with, tokenized like texts of the data.
+	// Prefix is the text with which every sample begins. It is tokenized like texts of the data.
 	Prefix string
 }
 
@@ -196,9 +196,9 @@ func (o *SampleOptions) check() error {
 	return o.Check()
 }
 
-// Sample draws samples from a model, one after another. With the seed and the settings of an
-// experiment's audit.samples, and without a prefix, it draws those of the audit. A Text
-// holds the probability of the tokens after the prefix.
+// Sample draws samples from a model and calls give with each. With the seed and the settings of an
+// experiment's audit.samples, and without a prefix, they equal those of the audit. A Text holds the
+// probability of the tokens after the prefix.
 func Sample(ctx context.Context, model *Model, o SampleOptions, give func(samples.Text) error) error {
 	if err := o.check(); err != nil {
 		return err
@@ -235,8 +235,8 @@ func Sample(ctx context.Context, model *Model, o SampleOptions, give func(sample
 	return nil
 }
 
-// encode reads a text as the model does. A word that is not in its vocabulary is an error,
-// because the model cannot distinguish such words.
+// encode reads a text as the model does. A word outside of its vocabulary is an error, because the model
+// cannot distinguish such words.
 func (m *Model) encode(content string) ([]int32, error) {
 	l := m.texts
 	var tokens []int32
@@ -252,13 +252,13 @@ func (m *Model) encode(content string) ([]int32, error) {
 
 // Generator is a finished model that makes images.
 type Generator struct {
-	// Width and Height of an image are in pixels; Channels is the number of values of a pixel.
+	// Width and Height are those of an image in pixels; Channels is the number of values of a pixel.
 	Width, Height, Channels int
 	model                   *checkpoints.Model
 }
 
-// OpenGenerator reads a file of coalmine export. It returns false for a model that
-// makes no images, such as a language model.
+// OpenGenerator reads a file of coalmine export. It returns false for a model that makes no images, such as
+// a language model.
 func OpenGenerator(file []byte) (*Generator, bool, error) {
 	model, err := checkpoints.Decode(file)
 	if err != nil {
@@ -271,8 +271,8 @@ func OpenGenerator(file []byte) (*Generator, bool, error) {
 	return &Generator{Width: shape.Width, Height: shape.Height, Channels: shape.Channels, model: model}, true, nil
 }
 
-// Images makes images, one after another, each as values from 0 to 255, row by row, channels
-// innermost. With the seed of an experiment, they are those of its audit.generated_images.
+// Images makes images and calls give with each: values from 0 to 255, row by row, channels innermost. With
+// the seed of an experiment, they equal those of its audit.generated_images.
 func (g *Generator) Images(ctx context.Context, seed uint64, count int, give func(image []byte) error) error {
 	if count < 1 || count > MaxSamples {
 		return fmt.Errorf("%d images: expected from 1 to %d", count, MaxSamples)

@@ -1,9 +1,9 @@
-// These files score sequences of tokens by a model behind an HTTP endpoint in the OpenAI completions
-// form with echo and logprobs. Requests have the form of lm-evaluation-harness's local-completions: a
-// list of prompts in token ids, one requested token, temperature 0. The server echoes the prompts with
-// their log-probabilities; the one generated token is dropped.
+// These files score sequences of tokens by a model behind an HTTP endpoint in the OpenAI completions form
+// with echo and logprobs. Requests have the form of lm-evaluation-harness's local-completions: a list of
+// prompts in token ids, one requested token, temperature 0. The server echoes the prompts with their
+// log-probabilities; the one generated token is dropped.
 //
-//	client := completions.Client{URL: "http://localhost:8000/v1/completions", Model: "m", Texts: texts}
+//	client := modelaudit.CompletionsClient{URL: "http://localhost:8000/v1/completions", Model: "m", Texts: texts}
 //	logProbs, err := client.Score(ctx, [][]int32{{2, 17, 5}}, 32)
 //	// logProbs[0] has the values of 17 and 5, each after the tokens before it
 
@@ -30,23 +30,23 @@ import (
 	"coalmine/internal/score"
 )
 
-// CompletionsClient is a client of one endpoint. Its fields must not change while it is used; it
-// may be used from several goroutines.
+// CompletionsClient is a client of one endpoint. Its fields must not change while it is used. It may be
+// used from several goroutines.
 type CompletionsClient struct {
-	// URL is the URL of the completions, with its path: http://host/v1/completions.
+	// URL is the URL of the completions with its path, such as http://host/v1/completions.
 	URL string
 	// Model is the server's name of the model.
 	Model string
 	// Key is sent as a bearer token, if it is not empty. It appears in no error.
 	Key string
-	// Texts are the server's texts of the tokens, by id. The tokens in its answers must
-	// match those of the prompts. An empty text matches any token.
+	// Texts are the server's texts of the tokens, by id. The tokens in answers must match those of the
+	// prompts. An empty text matches any token.
 	Texts []string
 	// Concurrency is the maximum number of concurrent requests; 0 means 1.
 	Concurrency int
-	// Timeout of one request; 0 means CompletionsTimeout.
+	// Timeout is the timeout of one request. 0 means CompletionsTimeout.
 	Timeout time.Duration
-	// Retries repeats a request to a busy or failing server, with status 429 or from 500.
+	// Retries repeats a request if the server is busy or fails, with status 429 or at least 500.
 	goroutines.Retries
 
 	requests atomic.Int64
@@ -55,11 +55,11 @@ type CompletionsClient struct {
 const (
 	// CompletionsTimeout is the default of Timeout.
 	CompletionsTimeout = 5 * time.Minute
-	// maxPause bounds the pause that a server may ask for.
+	// maxPause bounds the pause that a server may request.
 	maxPause = time.Minute
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 256 << 20
-	// seed is the seed of the harness. At temperature 0 it has no effect.
+	// seed is the seed that the harness sends. At temperature 0 it has no effect.
 	seed = 1234
 )
 
@@ -75,7 +75,7 @@ func (c *CompletionsClient) CheckURL() error {
 	return nil
 }
 
-// Name is the URL without its possible secrets: user, password and query.
+// Name returns the URL without its possible secrets: user, password and query.
 func (c *CompletionsClient) Name() string {
 	u, err := url.Parse(c.URL)
 	if err != nil {
@@ -84,9 +84,9 @@ func (c *CompletionsClient) Name() string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// Score returns for every prompt the natural logarithms of the probabilities of its
-// tokens, except the first, each after the tokens before it. Requests have batch prompts
-// each. Every prompt must have at least two tokens.
+// Score returns, for every prompt, the natural logarithms of the probabilities of its tokens except the
+// first, each after the tokens before it. Each request has batch prompts. Every prompt must have at least
+// two tokens.
 func (c *CompletionsClient) Score(ctx context.Context, prompts [][]int32, batch int) ([][]float64, error) {
 	return goroutines.InBatches(ctx, prompts, batch, c.Concurrency, c.request)
 }
@@ -123,7 +123,7 @@ func (c *CompletionsClient) request(ctx context.Context, prompts [][]int32) ([][
 	return logProbs, c.explain(ctx, err)
 }
 
-// explain adds the endpoint's name to an error, except to those of the caller's context.
+// explain adds the endpoint's name to an error. If ctx is done, it returns the cause instead.
 func (c *CompletionsClient) explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -137,7 +137,7 @@ func (c *CompletionsClient) explain(ctx context.Context, err error) error {
 // busyError is a retryable error.
 type busyError struct {
 	message string
-	pause   time.Duration // that the server asks for
+	pause   time.Duration // requested by the server
 }
 
 func (e *busyError) Error() string { return e.message }
@@ -166,7 +166,7 @@ func (c *CompletionsClient) post(ctx context.Context, body []byte) ([]byte, erro
 	return answer, status
 }
 
-// direct follows no redirection: the key is only for the endpoint.
+// direct follows no redirection, because the key is only for the endpoint.
 var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // exchange returns the body of an answer, and an error for a status that is not OK.
@@ -188,7 +188,7 @@ func (c *CompletionsClient) exchange(r *http.Request) (body []byte, status, err 
 	return body, c.status(response, body), nil
 }
 
-// status returns the error of an answer that is not OK, with the server's message.
+// status returns an error with the server's message if the status is not OK.
 func (c *CompletionsClient) status(r *http.Response, body []byte) error {
 	if r.StatusCode == http.StatusOK {
 		return nil
@@ -212,7 +212,8 @@ func (c *CompletionsClient) redact(text string) string {
 // maxMessage bounds the quote of a server's message, in characters.
 const maxMessage = 300
 
-// messageOf returns the error message in a body: in OpenAI's form, that of frameworks, or its text.
+// messageOf returns the error message in a body: in OpenAI's form, in the form of frameworks, or the whole
+// text.
 func messageOf(body []byte) string {
 	var answer struct {
 		Error   json.RawMessage `json:"error"`
@@ -234,7 +235,7 @@ func messageOf(body []byte) string {
 
 type response struct {
 	Choices []choice `json:"choices"`
-	// Error is set if a server reports an error under status 200.
+	// Error is set if a server reports an error with status 200.
 	Error *struct {
 		Message string `json:"message"`
 	} `json:"error"`
@@ -244,13 +245,13 @@ type choice struct {
 	Index    *int `json:"index"`
 	LogProbs *struct {
 		Tokens []string `json:"tokens"`
-		// TokenLogProbs are not decoded, so that errors quote them.
+		// TokenLogProbs are not decoded, so that errors can quote them.
 		TokenLogProbs []json.RawMessage `json:"token_logprobs"`
 	} `json:"logprobs"`
 }
 
-// decode returns the log-probabilities of the prompts' tokens, except the first. It
-// returns an error for answers that may be something else.
+// decode returns the log-probabilities of the prompts' tokens except the first. It returns an error for an
+// answer that does not fit the prompts.
 func decode(body []byte, prompts [][]int32, texts []string) ([][]float64, error) {
 	var r response
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -317,7 +318,7 @@ func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 			return nil, fmt.Errorf("different tokens than in the request: %q instead of %d, token %d (%s) of a prompt; is this the model's vocabulary, or does the server prepend a token?", got, i+1, token, textOf(token, texts))
 		}
 		if i == 0 {
-			continue // nothing is before it
+			continue // no token is before it
 		}
 		p, err := logProbability(c.LogProbs.TokenLogProbs[i])
 		if err != nil {
@@ -328,7 +329,7 @@ func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 	return logProbs, nil
 }
 
-// logProbability reads one of token_logprobs.
+// logProbability decodes an element of token_logprobs.
 func logProbability(value json.RawMessage) (float64, error) {
 	p, err := strconv.ParseFloat(string(value), 64)
 	switch {
@@ -340,7 +341,7 @@ func logProbability(value json.RawMessage) (float64, error) {
 	return min(p, 0), nil // models that compute in 16 bits round up
 }
 
-// isToken reports whether a text is the server's name of a token: its text or, for some servers, its id.
+// isToken reports whether a text is the server's name of a token: its text or, on some servers, its id.
 func isToken(got string, token int32, texts []string) bool {
 	want := textOf(token, texts)
 	return want == "" || got == want || got == fmt.Sprintf("token_id:%d", token)

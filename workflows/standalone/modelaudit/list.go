@@ -23,21 +23,21 @@ import (
 
 // Line is a line of a list of canaries.
 type Line struct {
-	// List and Number are the place of the line; lines count from 1.
+	// List and Number are the place of the line. Lines count from 1.
 	List   string
 	Number int
 	Text   string
-	// Control marks a line that the training data did not hold.
+	// Control reports whether the training data did not contain the line.
 	Control bool
 }
 
 // lexicon converts lines to tokens.
 type lexicon struct {
-	// words returns the words of a line, tokens their tokens in a model.
+	// words returns the words of a line; tokens maps words to their tokens in a model.
 	words      func(*Line) []string
 	tokens     map[string]int32
 	vocabulary *text.Vocabulary
-	listed     bool // a line is a JSON list of ids
+	listed     bool // whether a line is a JSON list of ids
 }
 
 // newLexicon returns the lexicon of a model of words or bytes.
@@ -75,9 +75,9 @@ func (l *Line) fail(format string, args ...any) error {
 	return fmt.Errorf("%s, line %d: %s", l.List, l.Number, fmt.Sprintf(format, args...))
 }
 
-// ReadCanaries reads a list of canaries, one per line. Empty lines and lines
-// that begin with # do not count. A file of coalmine canaries export is an error: its lines hold more than a
-// text. name is for messages.
+// ReadCanaries reads a list of canaries, one per line. It skips empty lines and lines that begin with #. A
+// file of coalmine canaries export is an error, because its lines hold more than a text. Errors name the
+// list by name.
 func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 	var out []Line
 	lines := bufio.NewScanner(list)
@@ -103,9 +103,8 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 // maxMistakes is the maximum number of reported bad lines.
 const maxMistakes = 10
 
-// encode looks the words up. A canary must have a word after the prefix, and
-// only ordinary words: a model cannot distinguish unknown words. The symbols
-// after the prefix must be in the space of references.
+// encode looks the words up. A canary must have a word after the prefix, and only ordinary words, because a
+// model cannot distinguish unknown words. The symbols after the prefix must be in the space of references.
 func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	var out []canary
 	var mistakes []error
@@ -142,8 +141,8 @@ func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	return out, errors.Join(mistakes...)
 }
 
-// fitReferences lowers the number of references to that of the sequences that may follow the prefix, without
-// the canaries.
+// fitReferences lowers the number of references to the number of sequences that can follow the prefix,
+// without the canaries.
 func (o *Options) fitReferences(list []canary, ordinary int) {
 	for length, group := range byLength(list) {
 		if room := o.space(length).Sequences(ordinary, o.Prefix) - float64(len(group)); room < float64(o.References) {
@@ -177,7 +176,8 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 	return c, nil
 }
 
-// whole returns the canary whose random bytes are words, and reports whether words have nothing else of the format.
+// whole returns the canary whose random symbols are words, and reports whether words lack the rest of the
+// format.
 func (o *Options) whole(words []string) (text string, bare bool) {
 	if strings.Trim(o.Format, "#") == "" || strings.Count(o.Format, "#") != len(words) || !slices.Contains(alphabetsOf(strings.Join(words, "")), string(o.Alphabet)) {
 		return "", false
@@ -189,7 +189,7 @@ func (o *Options) whole(words []string) (text string, bare bool) {
 	return text, true
 }
 
-// alphabetsOf lists the alphabets, as words of --alphabet, that hold all bytes of a text.
+// alphabetsOf returns the alphabets, as values of --alphabet, that contain all bytes of a text.
 func alphabetsOf(text string) (list []string) {
 	for _, s := range canaries.Alphabets() {
 		if !slices.ContainsFunc([]byte(text), func(b byte) bool { return !s.Alphabet.Holds(b) }) {
@@ -199,7 +199,7 @@ func alphabetsOf(text string) (list []string) {
 	return list
 }
 
-// fits checks that each symbol after the prefix is among the choices for its place.
+// fits returns an error unless each symbol after the prefix is among the choices for its place.
 func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 	for i, among := range choices {
 		if _, found := slices.BinarySearch(among, c.tokens[i]); found || i < o.Prefix {
@@ -214,26 +214,26 @@ func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 	return nil
 }
 
-// Vocabulary has the tokens of a served model.
+// Vocabulary holds the tokens of a served model.
 type Vocabulary struct {
 	// tokens are the tokens that audits use: the special ones, then the ordinary ones.
 	tokens *text.Vocabulary
-	// texts has the texts of tokens by the server's ids; empty if unknown.
+	// texts holds the texts of tokens by the server's ids. It is empty if they are unknown.
 	texts []string
-	// ids has the server's ids of the ordinary tokens, in the order of tokens.
+	// ids holds the server's ids of the ordinary tokens, in the order of tokens.
 	ids []int32
-	// begin has the token before every sequence, if there is one.
+	// begin holds the token before every sequence, if there is one.
 	begin []int32
-	// listed reports that tokens are not words: canaries are lists of ids.
+	// listed reports whether tokens are not words. Canaries are then lists of ids.
 	listed bool
 }
 
-// ReadVocabulary reads a file that coalmine export has written, or a JSON list of the texts of all
-// tokens by their ids, as the server gives them; null stands for a token that is neither in a canary nor
-// in a reference. A list that begins with the special tokens of an export is read as an export's.
+// ReadVocabulary reads a file that coalmine export has written, or a JSON list of the texts of all tokens
+// by their ids, as the server gives them. null stands for a token that is neither in a canary nor in a
+// reference. A list that begins with the special tokens of an export is read as an export's.
 //
-// begin is the id of the token before every sequence. A negative begin means that of an
-// export, or no such token for a list.
+// begin is the id of the token before every sequence. If it is negative, it is that of the export, or no
+// token for a list.
 func ReadVocabulary(file io.Reader, begin int) (*Vocabulary, error) {
 	buffered := bufio.NewReader(file)
 	start, err := buffered.Peek(1)
@@ -301,7 +301,7 @@ func (v *Vocabulary) beginningWith(begin int) (*Vocabulary, error) {
 	return v, nil
 }
 
-// lexicon returns the lexicon of its canaries.
+// lexicon returns the lexicon of canaries in the vocabulary.
 func (v *Vocabulary) lexicon() lexicon {
 	l := newLexicon(v.tokens)
 	if v.listed {
@@ -310,7 +310,7 @@ func (v *Vocabulary) lexicon() lexicon {
 	return l
 }
 
-// listedIDs returns the ids of a canary that is a JSON list of ids; nil for other canaries.
+// listedIDs returns the ids of a canary that is a JSON list of ids, or nil.
 func listedIDs(line *Line) []string {
 	var ids []json.Number
 	if json.Unmarshal([]byte(line.Text), &ids) != nil {
@@ -319,12 +319,12 @@ func listedIDs(line *Line) []string {
 	return lists.Map(ids, json.Number.String)
 }
 
-// prompt returns the server's prompt: its ids of the tokens, the begin token first.
+// prompt returns the server's prompt: its ids of the tokens, after the begin token.
 func (v *Vocabulary) prompt(parts ...[]int32) []int32 {
 	prompt := slices.Clone(v.begin)
 	for _, part := range parts {
 		for _, token := range part {
-			if token < text.FirstWord { // an unknown word, which only exported vocabularies have
+			if token < text.FirstWord { // an unknown word; only exported vocabularies have one
 				prompt = append(prompt, token)
 				continue
 			}

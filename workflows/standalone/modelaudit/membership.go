@@ -32,11 +32,11 @@ type Owner struct {
 	Texts []string
 }
 
-// maxTextLine is the longest line of a file of texts, in bytes.
+// maxTextLine bounds a line of a file of texts, in bytes.
 const maxTextLine = 16 << 20
 
-// ReadOwners reads a file of texts: {"user": "17", "text": "..."} per line, or a text per line, each a
-// separate owner. Empty lines do not count. name is for messages.
+// ReadOwners reads a file of texts. Each line is an object {"user": "17", "text": "..."}, or a text, which
+// is a separate owner. It skips empty lines. Errors name the file by name.
 func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 	var owners []Owner
 	places := map[string]int{} // by user
@@ -78,15 +78,15 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 	return owners, nil
 }
 
-// Membership is a test whether a model distinguishes owners of texts that it was trained on
-// from other owners.
+// Membership is a test whether a model distinguishes the owners of texts on which it was trained from other
+// owners.
 type Membership struct {
 	Members, NonMembers []Owner
-	// Sequence is the maximum number of words or bytes of a text, as data.sequence of an experiment; 0 for its
-	// default.
+	// Sequence is the maximum number of words or bytes of a text, as data.sequence of an experiment; 0
+	// means its default.
 	Sequence int
-	// PrefixUsers is the number of first non-members with texts that prefix a second scoring of all other
-	// texts (ReCaLL), and NeighbourTexts the number of neighbours of each text, as in membership.LossParams.
+	// PrefixUsers is the number of first non-members whose texts prefix a second scoring of all other texts
+	// (ReCaLL). NeighbourTexts is the number of neighbours of each text, as in membership.LossParams.
 	PrefixUsers, NeighbourTexts int
 	// Seed is the seed of intervals and neighbours.
 	Seed uint64
@@ -96,8 +96,8 @@ type Membership struct {
 type MembershipReport struct {
 	// By is the unit of membership: "users" or "texts".
 	By string `json:"by"`
-	// SharedTexts is the number of texts of non-members that members have, too: the model was
-	// trained on these, which weakens the evidence.
+	// SharedTexts is the number of texts of non-members that members have, too. The model was trained on
+	// them, which weakens the evidence.
 	SharedTexts int `json:"shared_texts,omitempty"`
 	membership.Outcome
 }
@@ -130,7 +130,7 @@ func (m *Membership) check() error {
 	return nil
 }
 
-// shared returns, for each non-member, the texts that a member has, too.
+// shared returns, for each non-member, the texts that members have, too.
 func (m *Membership) shared() [][]string {
 	texts := map[string]bool{}
 	for _, owner := range m.Members {
@@ -167,8 +167,8 @@ func (m *Membership) by() string {
 	return "texts"
 }
 
-// textLoss is the loss of a text in nats, over its targets; scores or logProbs are per target, if the model
-// provides them.
+// textLoss is the loss of a text in nats, over its targets. scores or logProbs hold values for each target,
+// if the model provides them.
 type textLoss struct {
 	targets  int64
 	loss     float64
@@ -176,10 +176,10 @@ type textLoss struct {
 	scores   []models.TokenScore
 }
 
-// lossesOf scores texts by a model, each after the texts in before, if any.
+// lossesOf scores texts by a model, each after the texts in before.
 type lossesOf func(ctx context.Context, before, texts [][]int32) ([]textLoss, error)
 
-// ownedTexts are the texts of owners in tokens, without empty ones.
+// ownedTexts holds the nonempty texts of owners, in tokens.
 type ownedTexts struct {
 	texts  [][]int32
 	owners []int
@@ -237,7 +237,7 @@ func (m *Membership) judge(ctx context.Context, l lexicon, losses lossesOf) (*Me
 	return m.attack(ctx, users, textsOf(owners))
 }
 
-// compare adds the losses of texts after a prefix of other texts, and of neighbours.
+// compare adds the losses of texts after a prefix of other texts, and those of neighbours.
 func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membership.UserLoss, losses lossesOf) error {
 	if m.PrefixUsers > 0 {
 		var prefix [][]int32
@@ -280,11 +280,11 @@ func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membe
 	return err
 }
 
-// date matches a year, and its month if both are numbers: 2023, 2023-05-17, 17.05.2023, May 2023.
+// date matches a year, with its month if that is a number: 2023, 2023-05-17, 17.05.2023, May 2023.
 var date = regexp.MustCompile(`\b((?:19|20)\d\d)\b(?:[-/](0[1-9]|1[0-2])\b)?`)
 
-// datesOf returns words for the dates in a text: years, months of years, and once the latest year. Each begins
-// with a space, so that none equals a word of the text.
+// datesOf returns words for the dates in a text: years, months of years and, once, the latest year. Each
+// begins with a space, so that it differs from all words of the text.
 func datesOf(text string) (words []string) {
 	latest := ""
 	for _, found := range date.FindAllStringSubmatch(text, -1) {
@@ -300,7 +300,7 @@ func datesOf(text string) (words []string) {
 	return words
 }
 
-// textsOf returns the texts of owners, and their words: in lower case, with the dates.
+// textsOf returns the texts of owners with their words in lower case and their dates.
 func textsOf(owners []Owner) []membership.UserText {
 	numbers := map[string]int64{}
 	texts := make([]membership.UserText, len(owners))
@@ -318,8 +318,8 @@ func textsOf(owners []Owner) []membership.UserText {
 	return texts
 }
 
-// encode cuts a text as a training does. Unknown words are one token; a model of bytes keeps characters
-// whole.
+// encode cuts a text as a training does. An unknown word becomes one token; a model of bytes keeps
+// characters whole.
 func (m *Membership) encode(l *lexicon, content string) ([]int32, error) {
 	words := l.words(&Line{Text: content})
 	if l.listed && words == nil {
@@ -378,7 +378,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 	return report, json.Unmarshal(node.Blobs[audits.OutcomeBlob], &report.Outcome)
 }
 
-// Membership measures by the model's losses, over all targets of the texts, including their ends.
+// Membership tests membership by the model's losses, over all targets of the texts, including their ends.
 func (m *Model) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
 	sequence := test.sequence(m.vocabulary.Level())
 	if m.context != 0 && sequence > m.context {
@@ -429,18 +429,18 @@ func (m *Model) Membership(ctx context.Context, test Membership) (*MembershipRep
 	})
 }
 
-// Membership measures by the losses of the model behind the endpoint.
+// Membership tests membership by the losses of the model behind the endpoint.
 func (e *Endpoint) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
 	given := 1 - len(e.vocabulary.begin) // the first token of a prompt has no probability
 	return test.judge(ctx, e.vocabulary.lexicon(), lossesBy(e, e.vocabulary, given, e.Batch))
 }
 
-// Membership measures by the losses of the command's model.
+// Membership tests membership by the losses of the command's model.
 func (c *Command) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
 	return test.judge(ctx, c.vocabulary.lexicon(), lossesBy(c, c.vocabulary, 0, c.Batch))
 }
 
-// lossesBy scores texts by a remote model, without their given first tokens and their ends.
+// lossesBy scores texts by a remote model, without their first given tokens and their ends.
 func lossesBy(s scorer, v *Vocabulary, given, batch int) lossesOf {
 	checked := false
 	return func(ctx context.Context, before, texts [][]int32) ([]textLoss, error) {

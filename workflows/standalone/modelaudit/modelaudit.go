@@ -1,6 +1,6 @@
 // Package modelaudit audits a finished model, a file of coalmine export or a folder of Hugging Face's
-// layout, against a list of canaries, without a run, a store or a queue. Ranks and extractions equal
-// those of the audits of a run.
+// layout, by a list of canaries, without a run, a store or a queue. Ranks and extractions equal those of
+// the audits of a run.
 //
 //	model, err := modelaudit.OpenModel(file) // or OpenFolder
 //	...
@@ -13,7 +13,7 @@
 //
 //	vocabulary, err := modelaudit.ReadVocabulary(file, -1)
 //	...
-//	endpoint, err := modelaudit.NewEndpoint(&completions.Client{URL: url, Model: name}, vocabulary, 32)
+//	endpoint, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: url, Model: name}, vocabulary, 32)
 //	...
 //	report, err := endpoint.Run(ctx, list, modelaudit.Options{References: 20_000})
 //
@@ -56,25 +56,25 @@ import (
 
 // Options are the options of an audit of canaries.
 type Options struct {
-	// Seed of the reference sets.
+	// Seed is the seed of the references.
 	Seed uint64
-	// References is the size of the set that each canary is ranked among; 0 leaves random sampling out.
+	// References is the number of references among which each canary is ranked. 0 disables random sampling.
 	References int
 	// FitReferences lowers References to the number of possible sequences.
 	FitReferences bool
-	// Prefix is the number of given words of a canary; 0 means the default of a
-	// run: the words before the first # of Format, else 1.
+	// Prefix is the number of given words of a canary. 0 means the default of a run: the words before the
+	// first # of Format, or 1 without a format.
 	Prefix int
-	// BeamWidth is the number of sequences that beam search keeps; 0 disables it.
+	// BeamWidth is the number of sequences that beam search keeps. 0 disables it.
 	BeamWidth int
-	// SkewNormal is the number of first references with log-perplexities to which a
-	// distribution is fitted; 0 disables the fit.
+	// SkewNormal is the number of first references to whose log-perplexities a distribution is fitted. 0
+	// disables the fit.
 	SkewNormal int
-	// Exact counts large ranks instead of estimating them.
+	// Exact makes the audit count large ranks instead of estimating them.
 	Exact bool
-	// Alphabet, Format and Symbols are as in canaries.Space. Only models of bytes have an
-	// alphabet: canaries.Listed if there are symbols, by default canaries.Lower. A format of
-	// words is tokenized like a text.
+	// Alphabet, Format and Symbols are as in canaries.Space. Only models of bytes have an alphabet. Its
+	// default is canaries.Listed if there are symbols, or canaries.Lower. A format of words is tokenized
+	// like a text.
 	Alphabet canaries.Alphabet
 	Format   string
 	Symbols  string
@@ -125,7 +125,7 @@ func (o *Options) check(vocabulary *text.Vocabulary) error {
 	return nil
 }
 
-// checkWords checks that each symbol is a single word.
+// checkWords returns an error unless each symbol is a single word.
 func (o *Options) checkWords() error {
 	for _, word := range strings.Fields(o.Symbols) {
 		if read := text.Tokenize(word); len(read) != 1 || read[0] != word {
@@ -140,13 +140,13 @@ type Report struct {
 	// RandomSampling and BeamSearch are absent if not requested.
 	RandomSampling *Memorized `json:"random_sampling,omitempty"`
 	BeamSearch     *Memorized `json:"beam_search,omitempty"`
-	// SkewNormal has the fits, as in the results of a run.
+	// SkewNormal holds the fits, as in the results of a run.
 	SkewNormal *skewnormal.Outcome `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
-	// Controls compares them with the controls; absent without controls or random sampling.
+	// Controls compares the canaries with the controls. It is absent without controls or random sampling.
 	Controls *Controls `json:"controls,omitempty"`
-	// Membership is the report on the losses of texts; absent if not requested.
+	// Membership is the report on the losses of texts. It is absent if not requested.
 	Membership *MembershipReport `json:"membership,omitempty"`
 	// Endpoint is set for a model that is served over HTTP.
 	Endpoint *Served `json:"endpoint,omitempty"`
@@ -154,8 +154,8 @@ type Report struct {
 	Command *Commanded `json:"command,omitempty"`
 }
 
-// Controls compares the exposures of canaries, in bits, with those of controls. A censored exposure counts as
-// its lower bound.
+// Controls compares the exposures of canaries, in bits, with those of controls. A censored exposure counts
+// as its lower bound.
 type Controls struct {
 	Controls     int     `json:"controls"`
 	MeanControls float64 `json:"mean_exposure_controls"`
@@ -164,14 +164,14 @@ type Controls struct {
 	P float64 `json:"p"`
 }
 
-// Memorized counts the memorized canaries.
+// Memorized is the number of memorized canaries by one measurement.
 type Memorized struct {
 	Memorized  int `json:"memorized"`
 	Of         int `json:"of"`
 	References int `json:"references,omitempty"`
 	Width      int `json:"width,omitempty"`
-	// MemorizedLow and MemorizedHigh count the canaries that are memorized with every rank,
-	// and with at least one rank, of their interval; for an endpoint or a command.
+	// MemorizedLow and MemorizedHigh are the numbers of canaries that are memorized by every rank, and by
+	// at least one rank, of their interval. Only endpoints and commands have them.
 	MemorizedLow  *int `json:"memorized_low,omitempty"`
 	MemorizedHigh *int `json:"memorized_high,omitempty"`
 }
@@ -181,14 +181,14 @@ type Canary struct {
 	Line  int      `json:"line"`
 	Text  string   `json:"text"`
 	Words []string `json:"words"`
-	// Control reports that the training data did not contain it; Memorized of the report does not count it.
+	// Control reports whether the training data did not contain the canary. Memorized does not count it.
 	Control bool `json:"control,omitempty"`
 	Ranked
 	Extracted
 	Fitted
 	Written
-	// RankLow and RankHigh bound the rank, given the largest difference seen between scores
-	// of a sequence; for an endpoint or a command.
+	// RankLow and RankHigh bound the rank, given the largest difference seen between scores of a sequence.
+	// Only endpoints and commands have them.
 	RankLow  *int64 `json:"rank_low,omitempty"`
 	RankHigh *int64 `json:"rank_high,omitempty"`
 }
@@ -205,7 +205,7 @@ type Model struct {
 	vocabulary *text.Vocabulary
 	// scorer reads the weights at its first call.
 	scorer func() (*models.Scorer, error)
-	// context is the maximum number of tokens that the model reads; 0 for no limit.
+	// context is the maximum number of tokens that the model reads, or 0 for no limit.
 	context int
 	// end is the token that ends a text.
 	end int32
@@ -245,8 +245,8 @@ func OpenModel(file io.Reader) (*Model, error) {
 	}, nil
 }
 
-// OpenFolder reads and checks a folder of Hugging Face's layout (package pretrained). Its weights are
-// read when they are needed.
+// OpenFolder reads and checks a folder of Hugging Face's layout (package pretrained). The weights are read
+// when they are needed.
 func OpenFolder(path string) (*Model, error) {
 	folder, err := pretrained.Open(os.DirFS(path), path)
 	if err != nil {
@@ -264,8 +264,7 @@ func OpenFolder(path string) (*Model, error) {
 	return m, nil
 }
 
-// Run audits a model. The error lists every canary that does not fit the
-// model's vocabulary or the prefix.
+// Run audits a model. The error lists every canary that does not fit the model's vocabulary or the prefix.
 func (m *Model) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
 	if err := o.check(m.vocabulary); err != nil {
 		return nil, err
@@ -298,7 +297,7 @@ func (m *Model) Run(ctx context.Context, list []Line, o Options) (*Report, error
 	return a.report, nil
 }
 
-// checkRoom checks that the model can read the canaries.
+// checkRoom returns an error if a canary is longer than the model can read.
 func (m *Model) checkRoom(list []Line, encoded []canary) error {
 	for _, c := range encoded {
 		if n := len(c.tokens); m.context != 0 && n > m.context {
@@ -308,7 +307,7 @@ func (m *Model) checkRoom(list []Line, encoded []canary) error {
 	return nil
 }
 
-// name sets the names of the canaries.
+// name sets the lines, texts and words of the canaries.
 func (r *Report) name(list []Line, encoded []canary) {
 	for i, c := range encoded {
 		r.Canaries[i].Line, r.Canaries[i].Text, r.Canaries[i].Words = list[i].Number, list[i].Text, c.words
@@ -327,13 +326,13 @@ type audit struct {
 
 // canary is a line of the list in tokens.
 type canary struct {
-	place  int // in the list
+	place  int // index in the list
 	tokens []int32
 	words  []string
 }
 
-// byLength yields the canaries by length, the shortest first: a task of an
-// audit has canaries of one length.
+// byLength yields the canaries by length, the shortest first. A task of an audit has canaries of one
+// length.
 func byLength(list []canary) func(yield func(int, []canary) bool) {
 	return func(yield func(int, []canary) bool) {
 		for length := range text.MaxSequence + 1 {
@@ -424,7 +423,8 @@ func (o *Options) sampling(length, canaries int) randomsampling.Params {
 	}
 }
 
-// bootstraps is the number of fits behind the standard error of a fitted exposure, the default of a run.
+// bootstraps is the number of fits behind the standard error of a fitted exposure. It is the default of a
+// run.
 const bootstraps = 100
 
 // fit returns the parameters of a skew-normal fit for canaries of one length.
@@ -478,7 +478,7 @@ func (r *Report) judge(o Options) {
 	}
 }
 
-// compareControls returns nil without controls.
+// compareControls compares canaries with controls. It returns nil without controls.
 func compareControls(all []Canary) *Controls {
 	var controls, others []float64
 	for i := range all {
@@ -495,7 +495,7 @@ func compareControls(all []Canary) *Controls {
 	}
 	p, err := audits.MannWhitney(others, controls)
 	if err != nil {
-		return nil // not a number: the model's scores are broken, as its canaries show
+		return nil // the model's scores are broken, which its canaries show
 	}
 	return &Controls{Controls: len(controls), MeanControls: stat.Mean(controls, nil), MeanCanaries: stat.Mean(others, nil), P: p}
 }

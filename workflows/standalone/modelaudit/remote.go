@@ -19,31 +19,31 @@ import (
 // sequence is a text in tokens, split into a given prefix and a suffix.
 type sequence struct{ prefix, suffix []int32 }
 
-// scorer is a remote model, which only computes the probabilities of texts.
+// scorer is a remote model. It only computes the probabilities of texts.
 type scorer interface {
-	// costs returns the log-perplexities of the suffixes, in nats, in their order. Requests
-	// have batch sequences each.
+	// costs returns the log-perplexities of the suffixes, in nats, in their order. Each request has batch
+	// sequences.
 	costs(ctx context.Context, list []sequence, batch int) ([]float64, error)
-	// logProbs returns the log-probabilities of the suffixes' tokens in the model, at most 0; nil if the
-	// model does not provide them by token.
+	// logProbs returns the log-probabilities of the suffixes' tokens, at most 0, or nil if the model does
+	// not provide them by token.
 	logProbs(ctx context.Context, list []sequence, batch int) ([][]float64, error)
 	// requests returns the number of requests so far.
 	requests() int64
 }
 
-// Queries counts the requests to a remote model, and states the precision of its answers.
+// Queries describes the requests to a remote model, and the precision of its answers.
 type Queries struct {
-	// Sequences is the number of scored sequences, Requests that of requests, including repeated ones.
+	// Sequences is the number of scored sequences; Requests is the number of requests, including repeated
+	// ones.
 	Sequences int64 `json:"sequences"`
 	Requests  int64 `json:"requests"`
-	// Compared is the number of sequences that were scored singly and in a batch.
-	// LargestDifference is the largest difference of their log-perplexities, in nats: a
-	// server may add in another order in a batch.
+	// Compared is the number of sequences that were scored singly and in a batch. LargestDifference is the
+	// largest difference of their log-perplexities, in nats: in a batch, a server may add in another order.
 	Compared          int     `json:"compared"`
 	LargestDifference float64 `json:"largest_difference"`
 }
 
-// compared is the number of references scored singly and in a batch, for each length.
+// compared is the number of references scored singly and in a batch, for each length of canaries.
 const compared = 32
 
 // remote is an audit of a remote model.
@@ -93,8 +93,8 @@ func (a *remote) run(ctx context.Context, list []Line) (*Report, error) {
 	return a.report, nil
 }
 
-// checkTotal scores n tokens after a prefix. The error reports that their probabilities add up to more
-// than 1.
+// checkTotal scores n tokens after a prefix. It returns an error if their probabilities add up to more than
+// 1.
 func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, batch int) (n int, err error) {
 	var list []sequence
 	for _, token := range external.FollowingTokens(v.tokens) {
@@ -117,7 +117,7 @@ func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, ba
 	return len(costs), nil
 }
 
-// encode checks the options and completes them, and looks up the canaries.
+// encode checks and completes the options, and looks up the canaries.
 func (a *remote) encode(list []Line) ([]canary, error) {
 	o := &a.options
 	if err := o.check(a.vocabulary.tokens); err != nil {
@@ -137,12 +137,12 @@ func (a *remote) canaryCosts(ctx context.Context, encoded []canary) ([]float64, 
 	return a.score(ctx, sequencesOf(encoded, a.options.Prefix), a.batch)
 }
 
-// sequencesOf returns canaries as sequences with prefix given tokens.
+// sequencesOf returns canaries as sequences with a prefix of the given length.
 func sequencesOf(group []canary, prefix int) []sequence {
 	return lists.Map(group, func(c canary) sequence { return sequence{c.tokens[:prefix], c.tokens[prefix:]} })
 }
 
-// score returns log-perplexities, in nats, and counts them.
+// score returns log-perplexities, in nats, and counts the sequences.
 func (a *remote) score(ctx context.Context, list []sequence, batch int) ([]float64, error) {
 	costs, err := a.scorer.costs(ctx, list, batch)
 	if err == nil {
@@ -172,7 +172,7 @@ type remoteGroup struct {
 	references *randomsampling.Sequential
 }
 
-// groups returns the canaries by length. The error reports that the references cannot be drawn.
+// groups returns the canaries by length. It returns an error if the references cannot be drawn.
 func (a *remote) groups(encoded []canary) (groups []*remoteGroup, err error) {
 	for length, canaries := range byLength(encoded) {
 		params := a.options.sampling(length, len(canaries))
@@ -231,7 +231,7 @@ func (g *remoteGroup) ownCosts() []float64 {
 	return lists.Map(g.canaries, func(c canary) float64 { return g.costs[c.place] })
 }
 
-// fit fits the log-perplexities of references after each prefix.
+// fit fits distributions to the log-perplexities of references after each prefix.
 func (g *remoteGroup) fit(ctx context.Context) error {
 	if g.options.SkewNormal == 0 {
 		return nil
@@ -276,9 +276,9 @@ func (g *remoteGroup) rank(ctx context.Context) error {
 	return nil
 }
 
-// Endpoint is a model that is served over HTTP.
+// Endpoint is a model served over HTTP.
 type Endpoint struct {
-	// Client is the client of the endpoint; NewEndpoint sets its Texts.
+	// Client is the client of the endpoint. NewEndpoint sets its Texts.
 	Client *CompletionsClient
 	// Batch is the number of sequences per request.
 	Batch int
@@ -288,7 +288,8 @@ type Endpoint struct {
 	vocabulary *Vocabulary
 }
 
-// NewEndpoint returns a served model with its vocabulary.
+// NewEndpoint returns a served model with its vocabulary. It returns an error if batch is less than 1, or
+// if the URL is invalid.
 func NewEndpoint(client *CompletionsClient, vocabulary *Vocabulary, batch int) (*Endpoint, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
@@ -297,13 +298,13 @@ func NewEndpoint(client *CompletionsClient, vocabulary *Vocabulary, batch int) (
 	return &Endpoint{Client: client, Batch: batch, vocabulary: vocabulary}, client.CheckURL()
 }
 
-// Served counts the requests to an endpoint, and states the precision of its answers.
+// Served describes an audit of an endpoint: the number of requests, and the precision of the answers.
 type Served struct {
 	URL   string `json:"url"`
 	Model string `json:"model"`
-	// NoBegin reports that sequences have no begin token.
+	// NoBegin reports whether sequences have no begin token.
 	NoBegin bool `json:"no_begin,omitempty"`
-	// Begins are tokens of the vocabulary that texts of a model often begin with.
+	// Begins are tokens of the vocabulary with which texts of a model often begin.
 	Begins []Token `json:"begins,omitempty"`
 	Queries
 }
@@ -330,8 +331,8 @@ func (v *Vocabulary) begins() (found []Token) {
 // errBeam is the error for a beam search on a served model.
 var errBeam = errors.New("beam search needs the probabilities of all next tokens, which an endpoint of completions does not report: set the beam width to 0")
 
-// Run audits a served model: every canary is ranked among references that are scored one after another.
-// The error lists every canary that does not fit the vocabulary or the prefix.
+// Run audits a served model: it ranks every canary among references that are scored one after another. The
+// error lists every canary that does not fit the vocabulary or the prefix.
 func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
 	if o.BeamWidth != 0 {
 		return nil, errBeam

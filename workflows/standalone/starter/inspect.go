@@ -1,5 +1,5 @@
-// Package starter writes the first experiment file for new data: it finds the columns, counts users
-// and words, and chooses sizes and canaries that fit.
+// Package starter writes the first experiment file for new data: it finds the columns, counts users and
+// words, and chooses sizes and canaries that fit.
 //
 //	data, err := starter.Inspect(ctx, src, source.Origin{}) // finds the columns of users and texts
 //	file, err := data.Propose(ctx, starter.Options{Name: "posts", Epochs: 1})
@@ -23,17 +23,17 @@ import (
 
 // Data is a source with the settings of its reading.
 type Data struct {
-	// Origin is the origin in the experiment file; SkipFaults is set if a record is faulty.
+	// Origin is the origin in the experiment file. SkipFaults is set if a record is faulty.
 	source.Origin
-	// Choices are the possible columns of the fields; nil if the form fixes the names.
+	// Choices are the possible columns of the fields. It is nil if the form fixes the names.
 	Choices []string
-	// Alone reports that no column names a user: each text counts as a user.
+	// Alone reports whether no column names a user. Each text then counts as a user.
 	Alone bool
 
 	source *sources.Source
 }
 
-// Names of columns, without spaces and marks, by content; the first match wins.
+// Names of columns, without spaces and marks, by content. The first match wins.
 var (
 	userNames = []string{
 		"user", "userid", "username", "author", "authorid", "authorname", "client", "clientid", "account", "accountid", "speaker",
@@ -47,7 +47,7 @@ var (
 	rowNames = []string{"id", "uuid", "guid", "rowid", "index", "row", "textid", "postid", "commentid", "messageid", "reviewid", "tweetid"}
 )
 
-// known returns the column with one of the names, empty if there is none.
+// known returns the column with one of the names, or "".
 func known(columns, names []string) string {
 	letters := func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -107,7 +107,7 @@ const (
 	wordsOfText  = 2
 )
 
-// text finds the column of texts: by its name, else by the longest values.
+// text finds the column of texts, by its name or by the longest values.
 func (d *Data) text(ctx context.Context) (string, error) {
 	if name := known(d.Choices, textNames); name != "" {
 		return name, nil
@@ -135,7 +135,7 @@ func (d *Data) text(ctx context.Context) (string, error) {
 	return "", &source.Error{File: d.source.Name, Err: fmt.Errorf("no column has more than %d words per text on average: %s; name the column of texts with --column text=NAME", wordsOfText, strings.Join(most, ", "))}
 }
 
-// sample describes the first texts of a column: their number, and the mean number of words. fault is the
+// sample describes the first texts of a column: their number, and their mean number of words. fault is the
 // error that ended the reading, if any.
 type sample struct {
 	column string
@@ -167,7 +167,7 @@ func (d *Data) sampleOf(ctx context.Context, column string) sample {
 	return s
 }
 
-// dropUsual leaves out the columns with the default names of the form.
+// dropUsual clears the names of columns that are the form's defaults.
 func (d *Data) dropUsual() {
 	if c := &d.Columns; c.User == "user" {
 		c.User = ""

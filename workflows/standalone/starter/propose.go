@@ -15,17 +15,17 @@ import (
 
 // Options are the settings that the data do not determine.
 type Options struct {
-	// Name of the experiment, and the Source as named in the file.
+	// Name is the name of the experiment, and Source is the source as named in the file.
 	Name, Source string
 	Seed         uint64
 	Federated    bool
-	// Private adds a training with differential privacy, to compare.
+	// Private adds a training with differential privacy for comparison.
 	Private bool
-	// Code is the directory of a training program in Python; empty for a model of Coalmine.
+	// Code is the directory of a training program in Python, or empty for a model of Coalmine.
 	Code string
-	// Epochs of the training.
+	// Epochs is the number of epochs of the training.
 	Epochs int
-	// Time is the duration of the training as text; empty if unknown.
+	// Time is the duration of the training as text, or empty if unknown.
 	Time string
 }
 
@@ -33,15 +33,15 @@ type Options struct {
 type Proposal struct {
 	Options
 	data *Data
-	// Percent of the training part that trains.
+	// Percent is the share of the training part that trains, in percent.
 	Percent int
-	// sequence is the length at which texts are cut, vocabulary the number of words.
+	// sequence is the length at which texts are cut; vocabulary is the number of words.
 	sequence, vocabulary int
-	// perMille is the share of the test part, 0 if it is a split.
+	// perMille is the share of the test part in thousandths, 0 if the part is a split.
 	perMille int
-	// words of a balanced user, 0 for users as they are.
+	// words is the number of words of a balanced user, 0 for users as they are.
 	words int
-	// unknown is the share of the words of the training part that the vocabulary leaves out.
+	// unknown is the fraction of the words of the training part that the vocabulary lacks.
 	unknown  float64
 	facts    datasets.Facts
 	canaries canarySet
@@ -60,8 +60,9 @@ func (c canarySet) copies() (sum int) {
 	return sum
 }
 
-// canarySets are in order of preference: the first that fits into the data is chosen. Five canaries for each
-// number of copies come before more numbers of copies: exposures are compared by copies from five on.
+// canarySets are in order of preference: the first that fits into the data is chosen. Five canaries for
+// each number of copies are preferred to more numbers of copies, because exposures are compared by copies
+// from five canaries on.
 var canarySets = []canarySet{
 	{[]int{1, 4, 16, 64}, 10}, {[]int{1, 4, 16, 64}, 5}, {[]int{1, 4, 16}, 5}, {[]int{1, 4, 8}, 5}, {[]int{1, 8}, 5}, {[]int{1, 4}, 5},
 	{[]int{1, 4, 16}, 1}, {[]int{1, 4}, 2}, {[]int{1, 4}, 1}, {[]int{1, 2}, 1}, {[]int{1}, 1},
@@ -73,22 +74,21 @@ const (
 	// room is the maximum share of canaries in the examples and in the tokens. It is below
 	// audits.MaxReplaced, because the shares vary slightly with the seed.
 	room = 0.9 * audits.MaxReplaced
-	// minUsers is the minimum number of users for federated training; data with fewer are
-	// cut into users of equal size.
+	// minUsers is the minimum number of users for federated training. Data with fewer are cut into users of
+	// equal size.
 	minUsers = 100
-	// maxTested bounds the test part, in examples, because every model is measured on all of
-	// it.
+	// maxTested bounds the test part, in examples, because every model is measured on all of it.
 	maxTested = 5000
-	// A vocabulary leaves at most maxUnknown of the words unknown. One larger than vocabularies[0]
-	// also has at most one word per seen words of text.
+	// A vocabulary leaves at most maxUnknown of the words unknown. A vocabulary larger than vocabularies[0]
+	// also has at most one word for every seen words of text.
 	maxUnknown = 0.05
 	seen       = 200
-	// minWords is the minimum size of a vocabulary: each canary begins with a different
-	// word.
+	// minWords is the minimum size of a vocabulary, because each canary begins with a different word.
 	minWords = heldBack + 1
-	// otherSeeds is the number of further seeds with which the words of a small vocabulary are counted.
+	// otherSeeds is the number of further seeds for which the words of a small vocabulary are counted.
 	otherSeeds = 4
-	// maxCut is the maximum share of texts longer than the sequence, unless it is the longest choice.
+	// maxCut is the maximum share of texts longer than the sequence, unless the sequence is the longest
+	// choice.
 	maxCut = 0.25
 )
 
@@ -97,7 +97,7 @@ var (
 	vocabularies = []int{1000, 2000, 5000, 10000}
 )
 
-// Propose chooses the sizes of an experiment by the data, all of which it uses.
+// Propose chooses the sizes of an experiment from the data. The proposal uses all data.
 func (d *Data) Propose(ctx context.Context, o Options) (*Proposal, error) {
 	p := &Proposal{Options: o, data: d, Percent: 100, sequence: sequences[0], vocabulary: 1, perMille: 100}
 	if d.TestSplit != "" {
@@ -113,7 +113,7 @@ func (d *Data) Propose(ctx context.Context, o Options) (*Proposal, error) {
 	return p, nil
 }
 
-// With returns the proposal with other numbers of epochs and percent of the data.
+// With returns the proposal for other numbers of epochs and percent of the data.
 func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, error) {
 	other := *p
 	other.Epochs, other.Percent = epochs, percent
@@ -126,8 +126,8 @@ func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, er
 // MinTexts is the minimum number of texts with room for five copies of canaries.
 const MinTexts = 600
 
-// PercentOf returns the share of the training part, in percent, with the given number of texts. The proposal must use all
-// data.
+// PercentOf returns the share of the training part, in percent, that has about the given number of texts.
+// The proposal must use all data.
 func (p *Proposal) PercentOf(texts int) int {
 	return min(100, 1+100*texts/max(1, p.facts.Balance.Balanced.Examples))
 }
@@ -188,7 +188,7 @@ func (p *Proposal) recipe() datasets.Recipe {
 	return r
 }
 
-// fit chooses the users and the canaries for the share of the data that is trained on.
+// fit chooses the users and the canaries for the share of the data that trains.
 func (p *Proposal) fit(ctx context.Context) error {
 	p.words = 0
 	if err := p.survey(ctx); err != nil {
@@ -220,8 +220,8 @@ func (p *Proposal) survey(ctx context.Context) error {
 	return p.boundVocabulary(ctx)
 }
 
-// boundVocabulary reduces a vocabulary of nearly all words of the data to those that the training part of
-// every one of the next seeds has, because a part of fewer words would be rejected.
+// boundVocabulary reduces a vocabulary of nearly all words of the data to a size that the training part of
+// every one of the next seeds has. A part of fewer words would be rejected.
 func (p *Proposal) boundVocabulary(ctx context.Context) error {
 	var recipes []datasets.Recipe
 	for i := range uint64(otherSeeds) {
@@ -244,7 +244,7 @@ func (p *Proposal) boundVocabulary(ctx context.Context) error {
 	return p.survey(ctx)
 }
 
-// chooseCanaries chooses the number of canaries that the data have room for.
+// chooseCanaries chooses the first set of canaries for which the data have room.
 func (p *Proposal) chooseCanaries() error {
 	fault := func(format string, args ...any) error {
 		return &source.Error{File: p.data.source.Name, Err: fmt.Errorf(format, args...)}
@@ -305,7 +305,7 @@ func (p *Proposal) shares() (examples, tokens float64) {
 // Share returns the larger of the expected shares of inserted examples and of inserted tokens.
 func (p *Proposal) Share() float64 { return max(p.shares()) }
 
-// largeText is the number of tokens from which a larger model learns more.
+// largeText is the number of tokens above which a larger model learns more.
 const largeText = 300_000
 
 func (p *Proposal) model() (embedding, units int) {
@@ -324,7 +324,7 @@ func (p *Proposal) batch() int {
 	return min(16, max(1, trained.Examples/max(1, trained.Users)/2))
 }
 
-// delta returns a delta below 1/n for n protected units.
+// delta returns a delta of at most 1/n for n protected units.
 func (p *Proposal) delta() string {
 	units := cmp.Or(p.facts.Balance.Balanced.Examples, 1)
 	return fmt.Sprintf("1e-%d", max(5, len(strconv.Itoa(units))))

@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/readable"
 )
 
-// EditorLine is the first line of an experiment file, by which editors find the schema.
+// EditorLine is the first line of an experiment file, by which editors find its schema.
 const EditorLine = "# yaml-language-server: $schema=" + SchemaFile + "\n"
 
 // SchemaFile is the name of the schema, next to the experiment file.
@@ -19,7 +19,7 @@ const SchemaFile = "experiment.schema.json"
 
 type writer struct{ bytes.Buffer }
 
-// line writes a line with a comment, if there is one.
+// line writes a line, with the comment if there is one.
 func (w *writer) line(text, comment string) {
 	if comment != "" {
 		text = fmt.Sprintf("%-38s # %s", text, comment)
@@ -112,7 +112,7 @@ func (p *Proposal) writeUsers(w *writer) {
 	w.explained("  users: {words: 0}", "%s, as they are, in the training part", users)
 }
 
-// cutText returns "3% of the texts are" or "none is".
+// cutText returns a text such as "12 texts are", or "none is".
 func cutText(cut int) string {
 	if cut == 0 {
 		return "none is"
@@ -120,7 +120,7 @@ func cutText(cut int) string {
 	return readable.Count(cut, "text") + " are"
 }
 
-// columnsText returns the block of columns with other names; empty if all have default names.
+// columnsText returns the block of columns with names other than the defaults, or "".
 func columnsText(columns [][2]string) string {
 	var list []string
 	for _, c := range columns {
@@ -170,7 +170,7 @@ func (p *Proposal) writeTraining(w *writer) {
 	w.line("  client: {learning_rate: 4, gradient_clip: 0.5}", "")
 }
 
-// duration returns the comment on the time of a run; "" if it is unknown.
+// duration returns a comment about the time of a run, or "" if it is unknown.
 func (p *Proposal) duration() string {
 	if p.Time == "" {
 		return ""

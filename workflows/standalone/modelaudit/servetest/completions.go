@@ -20,10 +20,11 @@ import (
 type Completions struct {
 	// URL is the URL of the completions.
 	URL string
-	// Noise simulates a server that adds in another order in a batch: if a request has several prompts,
-	// it is added once to every log-probability of the first prompt, twice for the second, and so on.
+	// Noise simulates a server that adds in another order in a batch. If a request has several prompts,
+	// Noise is subtracted once from every log-probability of the first prompt, twice for the second, and so
+	// on.
 	Noise float64
-	// Before, if not nil, may answer instead of the server; then it returns true.
+	// Before, if not nil, may answer in place of the server. It then returns true.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 	// Largest is the largest number of prompts in a request so far.
 	Largest atomic.Int64
@@ -32,8 +33,8 @@ type Completions struct {
 	words  []string
 }
 
-// ServeCompletions serves a file of coalmine export until the test ends. The fields of the server must
-// be set before the first request.
+// ServeCompletions serves a file of coalmine export until the test ends. Set the fields of the server
+// before the first request.
 func ServeCompletions(tb testing.TB, model []byte) *Completions {
 	tb.Helper()
 	decoded := must.Get(checkpoints.Decode(model))(tb)
@@ -46,8 +47,8 @@ func ServeCompletions(tb testing.TB, model []byte) *Completions {
 	return s
 }
 
-// completionsRequest has the supported fields; the server refuses other fields, and values that
-// audits do not use.
+// completionsRequest has the supported fields. The server refuses other fields, and values that audits do
+// not use.
 type completionsRequest struct {
 	Model       string    `json:"model"`
 	Prompt      [][]int32 `json:"prompt"`
@@ -67,8 +68,8 @@ type choice struct {
 type logProbs struct {
 	Tokens        []string   `json:"tokens"`
 	TokenLogProbs []*float64 `json:"token_logprobs"`
-	// TopLogProbs has the most probable token of each place, nil where TokenLogProbs is. lm-eval
-	// uses it to find out whether a continuation is greedy.
+	// TopLogProbs holds the most probable token of each place, or nil if TokenLogProbs is nil there.
+	// lm-eval uses it to find out whether a continuation is greedy.
 	TopLogProbs []map[string]float64 `json:"top_logprobs"`
 }
 
@@ -83,7 +84,7 @@ func (s *Completions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"message": err.Error()}})
 		return
 	}
-	slices.Reverse(choices) // they come in any order
+	slices.Reverse(choices) // answers may come in any order
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "text_completion", "choices": choices})
 }
 

@@ -1,4 +1,4 @@
-// Package servetest serves exported models, for tests of clients: by a command in the contract "score",
+// Package servetest serves exported models for tests of clients: by a command in the contract "score",
 // which is the test's program, and by an endpoint in the OpenAI completions form:
 //
 //	func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
@@ -35,7 +35,7 @@ import (
 // serve is the argument that makes a test's program serve a model.
 const serve = "serve-score"
 
-// Main runs tests, or serves a model if the program is a command of this package, and returns the exit status.
+// Main runs tests, or serves a model if the program was started by Command. It returns the exit status.
 func Main(m *testing.M) int {
 	if len(os.Args) < 3 || os.Args[1] != serve {
 		return m.Run()
@@ -47,7 +47,8 @@ func Main(m *testing.M) int {
 	return 0
 }
 
-// Command serves a file of coalmine export, of words, bytes or classes of images, until its input ends.
+// Command returns a command that serves a file of coalmine export, of words, bytes or classes of images,
+// until its input ends.
 func Command(tb testing.TB, model []byte) childprocess.Command {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "model.safetensors")
@@ -83,7 +84,7 @@ type request struct {
 
 type server struct {
 	name       string
-	classifier models.Classifier // for images; the fields below are then unset
+	classifier models.Classifier // for images; the fields below are then zero
 	scorer     *models.Scorer
 	vocabulary *text.Vocabulary
 }
@@ -113,7 +114,7 @@ func serveFile(path string, in io.Reader, out io.Writer) error {
 	return s.converse(in, out)
 }
 
-// converse answers available requests in pairs, in reverse order.
+// converse reads available requests in pairs, and answers each pair in reverse order.
 func (s *server) converse(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -139,7 +140,7 @@ func (s *server) converse(in io.Reader, out io.Writer) error {
 func (s *server) answer(line []byte) []byte {
 	var r request
 	if err := json.Unmarshal(line, &r); err != nil {
-		return []byte(err.Error()) // an invalid answer, which ends the test
+		return []byte(err.Error()) // an invalid answer ends the test
 	}
 	answer := map[string]any{"id": r.ID}
 	result, err := s.do(&r)
