@@ -7,9 +7,9 @@
 //	Parquet  a table with the bytes of PNG or JPEG files
 //	Folder   PNG or JPEG files, and a table of paths, users and labels
 //
-// Texts makes a source of texts from text files, a folder or a file for each user.
+// Texts makes a source of texts from text files: a folder or a file for each user.
 //
-// Memory does not grow with the images, except for labels and names of users.
+// Memory does not grow with the images, except for their labels and the names of users.
 package conversion
 
 import (
@@ -31,23 +31,23 @@ import (
 type Example struct {
 	User  string
 	Label int
-	// Unlabelled reports that it has no label; Label is then 0.
+	// Unlabelled reports whether the image has no label. Label is then 0.
 	Unlabelled bool
-	// Tags are its labels if images have several labels; nil if it has one label.
+	// Tags are the labels if images have several labels, or nil.
 	Tags []string
-	// File is a PNG or JPEG file. If it is nil, Pixels are the values of a grey image of
-	// Width x Height, row by row, 0 to 255.
+	// File is a PNG or JPEG file. If it is nil, Pixels are the values of a grey image of Width x Height,
+	// row by row, from 0 to 255.
 	File, Pixels  []byte
 	Width, Height int
-	// Where is its position for messages: "digits.csv, row 7".
+	// Where is the position for messages, such as "digits.csv, row 7".
 	Where string
 }
 
-// Examples are read one after another, and are valid until the next. After a *CorruptError
-// more examples may follow; any other error is the last.
+// Examples are read one after another, and are valid until the next. More examples may follow a
+// *CorruptError; any other error ends them.
 type Examples = iter.Seq2[Example, error]
 
-// examples yields the examples of read, and then its error. read returns nil when yield returns false.
+// examples yields the examples of read, and then its error. read returns nil if yield returns false.
 func examples(read func(yield func(Example, error) bool) error) Examples {
 	return func(yield func(Example, error) bool) {
 		if err := read(yield); err != nil {
@@ -56,8 +56,8 @@ func examples(read func(yield func(Example, error) bool) error) Examples {
 	}
 }
 
-// inFiles yields the examples of several files, one after another. more reports whether the
-// caller wants the examples of the next file.
+// inFiles yields the examples of several files, one after another. more reports whether yield wants the
+// examples of the next file.
 func inFiles(paths []string, read func(path string, yield func(Example, error) bool) (more bool, err error)) Examples {
 	return examples(func(yield func(Example, error) bool) error {
 		for _, path := range paths {
@@ -79,37 +79,38 @@ func (e *CorruptError) Error() string { return fmt.Sprintf("%s: %v", e.Where, e.
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Options configures the conversion of images. The zero value keeps them unchanged, in grey.
+// Options configures the conversion of images. The zero value keeps their pixels, in grey.
 type Options struct {
-	// Shape of the images. A Width of 0 means the size of the first image; 0 Channels mean
-	// 1. Labels of Classes or more are refused; 0 Classes allows all labels.
+	// Shape is the shape of the images. A Width of 0 means the size of the first image, and 0 Channels mean
+	// 1. Labels of Classes or more are errors; 0 Classes allow all labels.
 	Shape images.Shape
 	// Invert makes black white and white black.
 	Invert bool
-	// IgnoreCase maps the 62 classes of EMNIST's letters and digits to 36: small letters
-	// (36 to 61) get the labels of capital letters.
+	// IgnoreCase maps the 62 classes of EMNIST's letters and digits to 36: small letters (36 to 61) get the
+	// labels of capital letters.
 	IgnoreCase bool
-	// Unlabelled accepts images without a label.
+	// Unlabelled allows images without a label.
 	Unlabelled bool
-	// SkipCorrupt leaves images out that cannot be read.
+	// SkipCorrupt skips images that cannot be read.
 	SkipCorrupt bool
 }
 
 // Summary describes the converted data.
 type Summary struct {
-	// Image is the shape of the images, and the number of classes.
+	// Shape is the shape of the images, with the number of classes.
 	images.Shape
 	Images int `json:"images"`
 	Users  int `json:"users"`
-	// Unlabelled images have no label.
+	// Unlabelled is the number of images without a label.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// Tags lists the tags of images, the most frequent first, then by name; nil if images have labels.
+	// Tags lists the tags of images, the most frequent first, then by name. It is nil if images have
+	// labels.
 	Tags []Tag `json:"tags,omitempty"`
-	// Skips are those of images that could not be read.
+	// Skips counts the images that could not be read.
 	Skips
 }
 
-// Skips counts the records that were left out; FirstSkipped lists the first faults.
+// Skips counts the skipped records. FirstSkipped lists the first faults.
 type Skips struct {
 	Skipped      int      `json:"skipped"`
 	FirstSkipped []string `json:"first_skipped,omitempty"`
@@ -162,7 +163,7 @@ type converter struct {
 	lines    *json.Encoder
 	users    map[string]bool
 	tags     map[string]int // number of images
-	greatest int            // label
+	greatest int            // greatest label
 	found    Summary
 }
 
@@ -201,7 +202,7 @@ func (c *converter) add(x *Example) error {
 	return c.lines.Encode(line{x.User, label, x.Tags, pixels})
 }
 
-// labelOf returns the label of an image, nil if it has none.
+// labelOf returns the label of an image, or nil.
 func (c *converter) labelOf(x *Example) (*int, error) {
 	switch {
 	case x.Tags != nil || x.Unlabelled && c.Options.Unlabelled:
@@ -234,7 +235,7 @@ func (c *converter) count(x *Example, label *int) {
 	}
 }
 
-// skip counts an unreadable image if Options.SkipCorrupt is set; it returns other errors.
+// skip counts an unreadable image if Options.SkipCorrupt is set. It returns other errors.
 func (c *converter) skip(err error) error {
 	corrupt, ok := errors.AsType[*CorruptError](err)
 	if !ok {
@@ -305,7 +306,7 @@ func (c *converter) fits(width, height int) error {
 	return nil
 }
 
-// greyOf turns values from 0 to 1 into pixels, rounded to the nearest of 0 to 255.
+// greyOf converts values from 0 to 1 into pixels from 0 to 255, rounded to the nearest.
 func greyOf[T float32 | float64](values []T) ([]byte, error) {
 	pixels := make([]byte, len(values))
 	for i, v := range values {

@@ -24,17 +24,17 @@ import (
 // Columns name the columns of a table of images.
 type Columns struct {
 	Image, User, Label string
-	// Tags replaces Label if images have several labels: a column of texts, with
-	// Separator between labels. Only Folder supports it.
+	// Tags replaces Label if images have several labels: it names a column of labels with Separator between
+	// them. Only Folder supports it.
 	Tags, Separator string
 }
 
 // labelColumn returns the column with the label or the tags of an image.
 func (c Columns) labelColumn() string { return cmp.Or(c.Tags, c.Label) }
 
-// Folder yields the images that a CSV file lists, in its order. Its header names the columns,
-// including those of the path of a PNG or JPEG file, of the user and of the label, a whole
-// number or empty; or of the tags. Paths are relative to the folder of the table.
+// Folder yields the images that a CSV file lists, in its order. Its header names the columns, including
+// those of the path of a PNG or JPEG file, of the user, and of the label (a whole number, or empty) or the
+// tags. Paths are relative to the folder of the table.
 func Folder(table string, c Columns) Examples {
 	return examples(func(yield func(Example, error) bool) error { return eachRow(table, c, yield) })
 }
@@ -98,7 +98,7 @@ func (c Columns) setLabel(x *Example, text string) (err error) {
 	return nil
 }
 
-// places returns the columns of path, user and label in a header.
+// places returns the indexes of the columns of path, user and label in a header.
 func (c Columns) places(name string, header []string) ([3]int, error) {
 	var at [3]int
 	header = slices.Clone(header)
@@ -122,7 +122,7 @@ func parseLabel(text, where string) (int, error) {
 	return label, nil
 }
 
-// imageAt reads the file of an image. A missing file is a fault of only that image.
+// imageAt reads the file of an image. A missing file is a fault of that image alone.
 func imageAt(folder, path, where string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, filepath.FromSlash(path))
@@ -144,7 +144,7 @@ func imageAt(folder, path, where string) ([]byte, error) {
 	return data, nil
 }
 
-// content reads a file, decompressed if it is compressed.
+// content reads a file, and decompresses it if needed.
 type content struct {
 	*dataformats.Decompressor
 	name string
@@ -169,7 +169,7 @@ func (c *content) close() {
 	_ = c.file.Close()
 }
 
-// explain names the file of an error, and the remedy if it is truncated.
+// explain adds the file to an error, and the remedy if the file is truncated.
 func (c *content) explain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%s: the file is truncated; get it again", c.name)
@@ -177,8 +177,8 @@ func (c *content) explain(err error) error {
 	return fmt.Errorf("%s: %w", c.name, err)
 }
 
-// WriteFile writes the file of a conversion, completely or not at all: gzip or Zstandard by the end of its
-// name.
+// WriteFile writes the file of a conversion, completely or not at all. It compresses with gzip or Zstandard
+// if the name ends in .gz or .zst.
 func WriteFile(path string, write func(io.Writer) error) error {
 	return tempfiles.Replace(path, func(file io.Writer) error {
 		var packed io.WriteCloser
@@ -188,7 +188,7 @@ func WriteFile(path string, write func(io.Writer) error) error {
 			if err != nil {
 				return err
 			}
-			z.ModTime = time.Unix(0, 0) // encodes no time
+			z.ModTime = time.Unix(0, 0) // no time in the header
 			packed = z
 		case strings.HasSuffix(path, ".zst"):
 			z, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))

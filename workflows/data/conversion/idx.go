@@ -11,14 +11,16 @@ import (
 	"coalmine/tasks/datasets/images"
 )
 
-// IDXFiles name files in the IDX format (LeCun, Cortes and Burges, "The MNIST database"), gzip or plain.
+// IDXFiles names files in the IDX format (LeCun, Cortes and Burges, "The MNIST database"), plain or
+// compressed.
 type IDXFiles struct {
-	// Images are bytes, images x height x width.
+	// Images is the file of images: bytes, images x height x width.
 	Images string
-	// Labels are bytes, one per image. Empty: column 0 of Writers.
+	// Labels is the file of labels: bytes, one per image. If it is empty, the labels are column 0 of
+	// Writers.
 	Labels string
-	// Writers are 32-bit integers, rows x columns, as in QMNIST: a row per image, with
-	// the label in column 0. There may be more rows.
+	// Writers is the file of writers: 32-bit integers, rows x columns, as in QMNIST. It has a row per
+	// image, with the label in column 0, and may have more rows.
 	Writers string
 	// WriterColumn is the column of the writer, such as QMNISTWriter.
 	WriterColumn int
@@ -27,8 +29,8 @@ type IDXFiles struct {
 // QMNISTWriter is the column of the writer in QMNIST's table.
 const QMNISTWriter = 2
 
-// FindIDX finds the missing files in a directory, by their names: one with images and idx3,
-// one with labels and idx1, one with idx2.
+// FindIDX finds the missing files in a directory by their names: one with images and idx3, one with labels
+// and idx1, and one with idx2.
 func FindIDX(directory string, f IDXFiles) (IDXFiles, error) {
 	for _, wanted := range []struct {
 		pattern, flag string
@@ -56,7 +58,7 @@ func FindIDX(directory string, f IDXFiles) (IDXFiles, error) {
 	return f, nil
 }
 
-// escapeGlob escapes a directory for a pattern.
+// escapeGlob escapes a directory for use in a pattern.
 func escapeGlob(directory string) string {
 	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(directory)
 }
@@ -64,7 +66,7 @@ func escapeGlob(directory string) string {
 // IDX yields the images of a file, in its order. A user is the writer's number.
 func IDX(f IDXFiles) Examples { return examples(f.each) }
 
-// each yields all images, until yield returns false.
+// each yields the images in order until yield returns false.
 func (f IDXFiles) each(yield func(Example, error) bool) error {
 	table, err := f.table()
 	if err != nil {
@@ -96,7 +98,7 @@ func (f IDXFiles) each(yield func(Example, error) bool) error {
 	return images.end()
 }
 
-// end returns an error for bytes after the end.
+// end returns an error if bytes follow the last element.
 func (c *content) end() error {
 	n, err := io.ReadFull(c, make([]byte, 1))
 	if n > 0 {
@@ -180,15 +182,15 @@ func readWriters(path string, column int) (classes, writers []int32, err error) 
 	return classes, writers, c.end()
 }
 
-// Types of elements.
+// Types of elements of IDX files.
 const (
 	idxBytes = 0x08
 	idxInts  = 0x0c
 )
 
-// readIDXHeader reads the magic number and the sizes of a file of elements of a type, with
-// a number of dimensions. The sizes after the first are bounded; the file may have fewer
-// elements than the first announces.
+// readIDXHeader reads the magic number and the sizes of a file with elements of a type in a number of
+// dimensions. The sizes after the first are bounded. The file may have fewer elements than the first size
+// announces.
 func readIDXHeader(c *content, elements byte, dimensions int) ([]int, error) {
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(c, magic); err != nil {

@@ -15,9 +15,9 @@ import (
 	"coalmine/tasks/datasets/source"
 )
 
-// Parquet yields the images of Parquet files, in their order. The column of images holds the
-// bytes of PNG or JPEG files, or a group with a field bytes, as written by Hugging Face's
-// datasets. Users are text or whole numbers, labels whole numbers.
+// Parquet yields the images of Parquet files, in their order. The column of images holds the bytes of PNG
+// or JPEG files, or a group with a field bytes, as written by Hugging Face's datasets. Users are texts or
+// whole numbers; labels are whole numbers.
 func Parquet(paths []string, c Columns) Examples {
 	return inFiles(paths, func(path string, yield func(Example, error) bool) (more bool, err error) {
 		return parquetFile(path, c, yield)
@@ -59,7 +59,7 @@ type parquetTable struct {
 	row                int // number of rows read
 }
 
-// find looks the columns up.
+// find sets the indexes of the columns.
 func (p *parquetTable) find(c Columns) error {
 	whole := []parquetfile.Kind{parquetfile.Int32, parquetfile.Int64}
 	for _, wanted := range []struct {
@@ -88,7 +88,7 @@ func (p *parquetTable) find(c Columns) error {
 	return nil
 }
 
-// lookUp finds the leaf of the first existing path. It must be the only one with that path.
+// lookUp returns the leaf of the first existing path. No other leaf may have that path.
 func (p *parquetTable) lookUp(column string, paths [][]string) (int, error) {
 	for _, path := range paths {
 		named := func(leaf parquetfile.Leaf) bool { return slices.Equal(leaf.Path, path) }
@@ -124,7 +124,7 @@ func (p *parquetTable) rows(group int, yield func(Example, error) bool) (more bo
 	return true, nil
 }
 
-// noEnd replaces io.EOF of a column that ends before other columns.
+// noEnd replaces io.EOF, which means that a column ends before other columns.
 func noEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -133,7 +133,7 @@ func noEnd(err error) error {
 }
 
 // example reads the example of the next row from the columns of images, users and labels. A fault concerns
-// only that row.
+// that row alone.
 func (p *parquetTable) example(x *Example, columns [3]*parquetfile.Column) (fault, err error) {
 	var values [3]parquetfile.Value
 	for i, c := range columns {

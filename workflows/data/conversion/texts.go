@@ -23,12 +23,12 @@ import (
 
 // TextFiles describes a folder of text files.
 type TextFiles struct {
-	// Folder has a folder for each user, with files at any depth, or only files, one for each user.
+	// Folder has a folder for each user, with files at any depth, or a file for each user.
 	Folder string
-	// Ending of the files that are read; other and hidden files are left out.
+	// Ending is the ending of the files to read. Other and hidden files are ignored.
 	Ending string
 	Unit   forms.Unit
-	// SkipCorrupt leaves examples out that are not UTF-8, and counts them.
+	// SkipCorrupt skips and counts examples that are not UTF-8.
 	SkipCorrupt bool
 }
 
@@ -37,18 +37,18 @@ type TextSummary struct {
 	Files    int `json:"files"`
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
-	// Empty users have no example.
+	// Empty is the number of users without an example.
 	Empty int `json:"empty_users,omitempty"`
-	// Skips are those of examples that are not UTF-8.
+	// Skips counts the examples that are not UTF-8.
 	Skips
 }
 
 // maxText bounds an example, in bytes: the default limit of a line of a source.
 const maxText = 1 << 20
 
-// Texts writes the texts of a folder as JSON lines of user and text: files in byte order of their
-// paths, so that the same folder gives the same bytes. A user has the name of the folder or of
-// the file, without its ending.
+// Texts writes the texts of a folder as JSON lines of user and text. It reads files in byte order of their
+// paths, so that the same folder gives the same bytes. A user has the name of the folder, or of the file
+// without its ending.
 func Texts(f TextFiles, to io.Writer) (*TextSummary, error) {
 	paths, nested, err := f.find()
 	if err != nil {
@@ -80,8 +80,8 @@ func Texts(f TextFiles, to io.Writer) (*TextSummary, error) {
 	return &c.found, buffered.Flush()
 }
 
-// find lists the files, by paths from the folder, with slashes; nested reports that they are
-// in subfolders.
+// find returns the paths of the files from the folder, with slashes. nested reports whether they are in
+// subfolders.
 func (f *TextFiles) find() (paths []string, nested bool, err error) {
 	var loose []string
 	err = fs.WalkDir(os.DirFS(f.Folder), ".", func(p string, d fs.DirEntry, err error) error {
@@ -173,9 +173,9 @@ func (c *textConverter) skip(fault string) error {
 	return nil
 }
 
-// LEAF yields the images of LEAF's FEMNIST (Caldas et al. 2018): JSON files with users,
-// num_samples and user_data, an object with x, lists of pixels from 0 to 1, and y, the
-// labels, for each user. Images are square. Memory holds one user at a time.
+// LEAF yields the images of LEAF's FEMNIST (Caldas et al. 2018): JSON files with users, num_samples and
+// user_data, which holds an object for each user with x, lists of pixels from 0 to 1, and y, the labels.
+// Images are square. Memory holds one user at a time.
 func LEAF(paths []string) Examples { return inFiles(paths, leafFile) }
 
 func leafFile(path string, yield func(Example, error) bool) (more bool, err error) {
@@ -219,7 +219,7 @@ func leafImage(file string, found dataformats.LEAFExample) (Example, error) {
 	return x, nil
 }
 
-// leafNumbers reads a list of numbers. It refuses null, which encoding/json reads as 0.
+// leafNumbers reads a list of numbers. null is an error, because encoding/json would read it as 0.
 func leafNumbers(list json.RawMessage) ([]float64, error) {
 	var numbers []*float64
 	if err := json.Unmarshal(list, &numbers); err != nil {
@@ -235,10 +235,10 @@ func leafNumbers(list json.RawMessage) ([]float64, error) {
 	return values, nil
 }
 
-// TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an
-// SQLite database. Its table examples has split_name, client_id and serialized_example_proto,
-// a tf.train.Example with the features pixels, 28 x 28 numbers from 0 to 1, and label. Images
-// come in the order of rows. The background is white, 1.
+// TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an SQLite
+// database. Its table examples has split_name, client_id and serialized_example_proto, a tf.train.Example
+// with the features pixels, 28 x 28 numbers from 0 to 1, and label. Images are in the order of rows. The
+// background is white, 1.
 func TFF(ctx context.Context, path, split string) Examples {
 	return examples(func(yield func(Example, error) bool) error {
 		name := filepath.Base(path)

@@ -1,5 +1,5 @@
-// This file summarizes the images of a source: the number of images per class and
-// per user, and a sample of them.
+// This file summarizes the images of a source: the number of images per class and per user, and a sample of
+// them.
 
 package sources
 
@@ -19,10 +19,10 @@ import (
 // Gallery describes a source of images.
 type Gallery struct {
 	images.Shape
-	// PerClass counts the images by label; PerTag by tag, if images have tags.
+	// PerClass counts the images by label. PerTag counts them by tag if images have tags.
 	PerClass []int `json:"per_class"`
 	PerTag   []Tag `json:"per_tag,omitempty"`
-	// Unlabelled images have no class.
+	// Unlabelled is the number of images without a class.
 	Unlabelled int `json:"unlabelled,omitempty"`
 	// PerUser is the distribution of the number of images per user.
 	PerUser Spread `json:"per_user"`
@@ -36,16 +36,16 @@ type Tag struct {
 	Images int    `json:"images"`
 }
 
-// Spread describes a list of numbers: minimum, maximum and lower median.
+// Spread describes a list of numbers by minimum, lower median and maximum.
 type Spread struct {
 	Min    int `json:"min"`
 	Median int `json:"median"`
 	Max    int `json:"max"`
 }
 
-// ReadGallery reads the records of a source, at the image level. It keeps a sample of the given
-// number of images, or all if there are fewer: each set is equally likely. The same seed
-// draws the same sample. The error is that of the records.
+// ReadGallery reads the records of a source at the image level. It keeps a sample of the given number of
+// images, or all if there are fewer; each set is equally likely. The same seed draws the same sample. The
+// error is that of the records.
 func ReadGallery(records iter.Seq2[source.Record, error], reading source.Reading, images int, seed uint64) (*Gallery, error) {
 	g := newGallery(reading)
 	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
@@ -90,7 +90,7 @@ func (g *Gallery) count(record *source.Record) []byte {
 	return pixels
 }
 
-// Sheet draws the sample as a PNG file, in the order of the source, with the given number of columns.
+// Sheet returns a PNG file of the sample, in the order of the source, with the given number of columns.
 func (g *Gallery) Sheet(columns int) ([]byte, error) {
 	return g.Shape.Sheet(g.sample.inOrder(), columns)
 }
@@ -103,7 +103,8 @@ func spread(perUser map[string]int) Spread {
 	return Spread{counts[0], counts[(len(counts)-1)/2], counts[len(counts)-1]}
 }
 
-// sample keeps some of the added images, each set of its size equally likely (Vitter 1985, algorithm R).
+// sample keeps size of the added images. Each set of that size is equally likely (Vitter 1985, algorithm
+// R).
 type sample struct {
 	size int
 	rng  *rand.Rand

@@ -1,9 +1,9 @@
 // This file imports sources into a store under a name: their files, and the corpus that datasets/import
-// reads from them, as the node of experiments. An experiment names such a source store:NAME; if it reads
+// reads from them, as the node of experiments. An experiment names such a source store:NAME. If it reads
 // the source with the settings of the import, the corpus is available, and no worker reads the files.
 //
-// The files are stored first, then the blobs of the corpus and its commit, finally the name. A killed
-// import leaves no name; the next import reuses its objects, or the next collection removes them.
+// The files are stored first, then the blobs of the corpus and its commit, and finally the name. A killed
+// import leaves no name; the next import reuses its objects, or the next collection deletes them.
 
 package sources
 
@@ -32,15 +32,15 @@ import (
 // Importer imports sources into a store.
 type Importer struct {
 	Archive *storage.Archive
-	// Version and Kernels identify the importing program, as for workers.
+	// Version and Kernels identify the importing program, as they identify workers.
 	Version, Kernels string
-	// Progress, if set, gets the number of examples read so far.
+	// Progress, if not nil, is called with the number of examples read so far.
 	Progress func(tasks.Progress)
 }
 
-// Add imports a surveyed source under the name of an entry, and completes the entry with the
-// facts of the source. If another source has the name, the error wraps storage.ErrExists;
-// adding the same source again changes nothing.
+// Add imports a surveyed source under the name of an entry, and completes the entry with the facts of the
+// source. If another source has the name, the error wraps storage.ErrExists. Adding the same source again
+// changes nothing.
 func (m *Importer) Add(ctx context.Context, source *Source, e *Entry) error {
 	spec, err := tasks.NewSpec(datasets.Import, datasets.Recipe{Reading: e.Reading}.Import(e.Files, e.Limits))
 	if err != nil {
@@ -66,11 +66,11 @@ func (m *Importer) Add(ctx context.Context, source *Source, e *Entry) error {
 	if err := m.Archive.CreateEntry(ctx, e.Name, e); err != nil {
 		return err
 	}
-	// A collection that began before the name existed may have deleted an older file.
+	// A collection that began before the name existed may have deleted a file that existed before.
 	return source.Upload(ctx, uploader{m.Archive})
 }
 
-// free returns an error if another source has the name, before anything is stored.
+// free returns an error if another source has the name. Add calls it before it stores anything.
 func (m *Importer) free(ctx context.Context, e *Entry) error {
 	var there Entry
 	err := m.Archive.Entry(ctx, e.Name, &there)
@@ -85,7 +85,7 @@ func (m *Importer) free(ctx context.Context, e *Entry) error {
 	return nil
 }
 
-// standing returns the commit of a node, nil if it is not done.
+// standing returns the commit of an available node, or nil.
 func (m *Importer) standing(ctx context.Context, spec tasks.Spec) (*storage.Commit, error) {
 	c, err := m.Archive.Committed(ctx, spec.Key)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -100,7 +100,7 @@ func (m *Importer) standing(ctx context.Context, spec tasks.Spec) (*storage.Comm
 	return c, nil
 }
 
-// run executes the import and commits it, as a worker would.
+// run executes the import and commits it, as a worker does.
 func (m *Importer) run(ctx context.Context, spec tasks.Spec) (*storage.Commit, error) {
 	started := time.Now()
 	out := &sink{archive: m.Archive, key: spec.Key}
@@ -170,9 +170,9 @@ func (u uploader) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Di
 
 // Packer packs the code that training.code names, within the permissions of a reader.
 type Packer interface {
-	// Pack returns a directory of code as one file with a known digest, without the files that
-	// omit reports. digest is that of the experiment file, or "". The error is a
-	// *source.Error if the name is at fault.
+	// Pack returns a directory of code as one file with a known digest, without the files for which omit
+	// returns true. digest is that of the experiment file, or "". The error is a *source.Error if the name
+	// is at fault.
 	Pack(ctx context.Context, name, digest string, omit func(file string) bool) (*Source, error)
 }
 
@@ -196,7 +196,7 @@ func (h LocalFinder) Pack(_ context.Context, name, _ string, omit func(string) b
 	return source, err
 }
 
-// pack packs the code of a directory. path is its path for stat, shown its name in messages.
+// pack packs the code of a directory. path is the directory's path for stat; shown is its name in messages.
 func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string, omit func(string) bool) (*Source, error) {
 	info, err := stat(path)
 	if err == nil && !info.IsDir() {
@@ -212,7 +212,7 @@ func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string
 	return InMemory(shown, archive), nil
 }
 
-// InMemory returns a source of one file with the content.
+// InMemory returns a source of one file with the given content.
 func InMemory(name string, content []byte) *Source {
 	open := func(context.Context) (io.ReadCloser, error) { return memory{bytes.NewReader(content)}, nil }
 	return &Source{Name: name, Files: []*File{{Name: name, Digest: storage.DigestOf(content), Open: open}}}
@@ -223,12 +223,12 @@ type memory struct{ *bytes.Reader }
 
 func (memory) Close() error { return nil }
 
-// Pack implements Packer: a server packs no code, and has only uploaded code.
+// Pack implements Packer. A server packs no code; it has only uploaded code.
 func (s Served) Pack(ctx context.Context, name, digest string, _ func(string) bool) (*Source, error) {
 	return s.uploaded(ctx, name, digest, "code")
 }
 
-// uploaded returns the uploaded source of a name; sort is its noun in errors.
+// uploaded returns the uploaded source with a digest. sort is its noun in errors.
 func (s Served) uploaded(ctx context.Context, name, digest, sort string) (*Source, error) {
 	d, err := storage.ParseDigest(digest)
 	if err != nil {
@@ -250,7 +250,7 @@ func storedFile(archive *storage.Archive, name string, d storage.Digest) *File {
 	return &File{Name: name, Digest: d, Open: open}
 }
 
-// Pack packs code with a finder, if it can.
+// Pack packs code with a finder. It returns an error if the finder is not a Packer.
 func Pack(ctx context.Context, finder Finder, name, digest string, omit func(file string) bool) (*Source, error) {
 	packer, ok := finder.(Packer)
 	if !ok {
@@ -259,24 +259,24 @@ func Pack(ctx context.Context, finder Finder, name, digest string, omit func(fil
 	return packer.Pack(ctx, name, digest, omit)
 }
 
-// StorePrefix begins the name of a source in the store: store:NAME.
+// StorePrefix begins the name of a source in the store, as in store:NAME.
 const StorePrefix = "store:"
 
-// Library has the named sources of a store.
+// Library finds the named sources of a store.
 type Library struct{ Archive *storage.Archive }
 
 // Entry is the library's record of a source.
 type Entry struct {
 	Name string `json:"name"`
-	// SHA256 is data.sha256 of the source, and Files are its files, in their order.
+	// SHA256 is data.sha256 of the source. Files are the digests of its files, in their order.
 	SHA256 storage.Digest   `json:"sha256"`
 	Files  []storage.Digest `json:"files"`
-	// Splits are the splits of the files, if their names contain them; otherwise nil.
+	// Splits are the splits of the files if their names contain them, or nil.
 	Splits []string `json:"splits,omitempty"`
-	// Reading and Limits are the settings with which it was read.
+	// Reading and Limits are the settings with which the source was read.
 	Reading source.Reading `json:"reading,omitzero"`
 	Limits  source.Limits  `json:"limits,omitzero"`
-	// Corpus is the node that has read it: an experiment that reads it in the same way has
+	// Corpus is the node that has read the source. An experiment that reads it with the same settings has
 	// that node, and does not read the files again.
 	Corpus storage.Key            `json:"corpus"`
 	Holds  datasets.ImportMetrics `json:"holds"`
@@ -329,7 +329,7 @@ func (l Library) Find(ctx context.Context, name string) (*Source, error) {
 	return source, nil
 }
 
-// absent returns the error for a missing name, with the existing names.
+// absent returns the error for a missing name. It lists the existing names.
 func (l Library) absent(ctx context.Context, shown string) error {
 	names, err := l.Archive.Entries(ctx)
 	if err != nil {
@@ -343,8 +343,8 @@ func (l Library) absent(ctx context.Context, shown string) error {
 
 // ModelFinder finds the models that model.pretrained names, within the permissions of a reader.
 type ModelFinder interface {
-	// FindModel returns the folder of a model, or from a finder of uploaded models its checkpoint, with
-	// the digest of the experiment file. The error is a *source.Error if the name is at fault.
+	// FindModel returns the folder of a model or, from a finder of uploaded models, its checkpoint. digest
+	// is that of the experiment file. The error is a *source.Error if the name is at fault.
 	FindModel(ctx context.Context, name, digest string) (folder fs.FS, uploaded *Source, err error)
 }
 
@@ -368,7 +368,7 @@ func (h LocalFinder) FindModel(_ context.Context, name, _ string) (fs.FS, *Sourc
 	return folder, nil, err
 }
 
-// FindModel implements ModelFinder: a server reads no folders, and has only uploaded models.
+// FindModel implements ModelFinder. A server reads no folders; it has only uploaded models.
 func (s Served) FindModel(ctx context.Context, name, digest string) (fs.FS, *Source, error) {
 	source, err := s.uploaded(ctx, name, digest, "a model")
 	return nil, source, err

@@ -15,17 +15,17 @@ import (
 	"coalmine/tasks/datasets/source"
 )
 
-// LocalFinder finds sources that this process may read with the rights of its user:
-// files, directories, and S3 with the credentials of the environment.
+// LocalFinder finds sources that this process may read with the rights of its user: files, directories, and
+// S3 with the credentials of the environment.
 type LocalFinder struct {
-	// Folder is the folder of the experiment file, in which relative paths are
-	// also looked up, after the working directory. "" disables that.
+	// Folder is the folder of the experiment file. Relative paths are looked up there after the working
+	// directory. If it is "", they are not.
 	Folder string
-	// Library opens the named sources of a store; nil if there is no store.
+	// Library opens the named sources of a store. It is nil if there is no store.
 	Library func(context.Context) (*Library, error)
-	// Shipped has the files of the program, in which relative paths are looked up last; may be nil.
+	// Shipped holds the files of the program, among which relative paths are looked up last. It may be nil.
 	Shipped fs.FS
-	// Advice returns how to get a missing file, or ""; may be nil.
+	// Advice returns a text about how to get a missing file, or "". It may be nil.
 	Advice func(name string) string
 }
 
@@ -64,7 +64,7 @@ func (h LocalFinder) places(name string) []string {
 }
 
 // lookUp tries the places of a name on this machine, and then among the shipped files. The error is
-// fs.ErrNotExist if it is not found.
+// fs.ErrNotExist if it finds none.
 func lookUp[T any](h LocalFinder, name string, local func(path string) (T, error), shipped func(path, shown string) (T, error)) (T, error) {
 	for _, place := range h.places(name) {
 		if found, err := local(place); !errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +96,7 @@ func (h LocalFinder) findEntry(ctx context.Context, entry string) (*Source, erro
 	return library.Find(ctx, entry)
 }
 
-// findPath finds a file or directory anywhere on this machine.
+// findPath finds a file or directory on this machine.
 func findPath(name string) (*Source, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -108,7 +108,7 @@ func findPath(name string) (*Source, error) {
 	return findIn(os.DirFS(filepath.Dir(name)), filepath.Base(name), name)
 }
 
-// findIn finds a file or directory of a file system. shown is its name in messages.
+// findIn finds a file or directory in a file system. shown is its name in messages.
 func findIn(system fs.FS, name, shown string) (*Source, error) {
 	info, err := fs.Stat(system, name)
 	if err != nil {
@@ -151,7 +151,7 @@ func findDirectory(system fs.FS, name, shown string) (*Source, error) {
 	return src, err
 }
 
-// listIn lists the data files of a directory, and its subdirectories.
+// listIn returns the data files of a directory, and the names of its subdirectories.
 func listIn(system fs.FS, name, shown string) (files []*File, inner []string, err error) {
 	entries, err := fs.ReadDir(system, name) // sorted by name
 	if err != nil {
@@ -172,8 +172,8 @@ func listIn(system fs.FS, name, shown string) (files []*File, inner []string, er
 	return files, inner, nil
 }
 
-// directoryFile returns a file of a directory, or nil if it does not belong to the source. inner
-// reports that it is a directory.
+// directoryFile returns a file of a directory, or nil if it does not belong to the source. inner reports
+// whether it is a directory.
 func directoryFile(system fs.FS, name, directory string) (f *File, inner bool, err error) {
 	base := path.Base(name)
 	if isHidden(base) {
@@ -206,7 +206,7 @@ func localFile(system fs.FS, name, shown string, info fs.FileInfo) (*File, error
 	return &File{Name: shown, Open: open}, nil
 }
 
-// shownAs puts the whole path into an error, which has only its end.
+// shownAs replaces the path in an error, which is only the end, by the whole path.
 func shownAs(path string, err error) error {
 	if fault, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: fault.Op, Path: path, Err: fault.Err}

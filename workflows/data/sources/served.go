@@ -17,15 +17,15 @@ import (
 	"coalmine/storage/s3"
 )
 
-// Served finds the sources that a server reads for its clients: uploaded ones,
-// and those that its operator allows.
+// Served finds the sources that a server reads for its clients: uploaded ones, and those that its operator
+// allows.
 type Served struct {
 	Archive *storage.Archive
-	// Allowed may be nil: it then allows nothing.
+	// Allowed are the allowed sources. nil allows none.
 	Allowed *Allowed
 }
 
-// Find implements Finder. An uploaded source is identified by its digest; its name is then ignored.
+// Find implements Finder. An uploaded source is identified by its digest; its name is ignored.
 func (s Served) Find(ctx context.Context, name, digest string) (*Source, error) {
 	if entry, ok := strings.CutPrefix(name, StorePrefix); ok {
 		return Library{Archive: s.Archive}.Find(ctx, entry)
@@ -52,18 +52,18 @@ type Allowed struct {
 type place struct {
 	path, real string // absolute; real has no symbolic links
 	root       *os.Root
-	only       string // the file that is allowed, "" for all
+	only       string // the only allowed file, "" for all
 }
 
 // bucket is a bucket, or a part of one.
 type bucket struct {
 	config s3.Config
-	key    string // of an object, or a prefix that ends in a slash or is empty
+	key    string // of an object, or a prefix that is empty or ends in a slash
 }
 
-// Allow parses the names of files, directories and s3:// URLs. A symbolic link
-// is followed if it stays inside an allowed directory. In S3, a name that ends
-// in a slash is a prefix, and the endpoint is part of the permission.
+// Allow parses the names of files, directories and s3:// URLs. A symbolic link is followed if it stays
+// inside an allowed directory. In S3, a name that ends in a slash is a prefix, and the endpoint is part of
+// the permission.
 func Allow(names []string) (*Allowed, error) {
 	a := &Allowed{}
 	for _, name := range names {
@@ -96,14 +96,14 @@ func (a *Allowed) add(name string) error {
 	if p.real, err = filepath.EvalSymlinks(p.path); err != nil {
 		return err
 	}
-	// It stays open: a later replacement was not allowed.
+	// The root stays open, because a later replacement of the directory was not allowed.
 	p.root, err = os.OpenRoot(p.path)
 	a.places = append(a.places, p)
 	return err
 }
 
-// Find implements Finder. It refuses a source that is not allowed before any
-// access, with an error that does not reveal whether it exists.
+// Find implements Finder. It refuses a source that is not allowed before any access, with an error that
+// does not reveal whether the source exists.
 func (a *Allowed) Find(ctx context.Context, name, _ string) (*Source, error) {
 	if a == nil {
 		return nil, refused(name)
@@ -129,7 +129,8 @@ func (a *Allowed) Find(ctx context.Context, name, _ string) (*Source, error) {
 	return nil, outcome
 }
 
-// within returns the path from the place to name, which may be relative to it.
+// within returns the path from the place to name, or false if name is outside. A relative name is relative
+// to the place.
 func (p *place) within(name string) (inner string, ok bool) {
 	inner = filepath.Clean(name)
 	for _, root := range []string{p.path, p.real} {
@@ -143,7 +144,7 @@ func (p *place) within(name string) (inner string, ok bool) {
 func (a *Allowed) findS3(ctx context.Context, url string) (*Source, error) {
 	config, key, err := s3.ParseObjectURL(url)
 	if err != nil {
-		return nil, fault("s3 source", "%w", err) // not the URL: it may hold credentials
+		return nil, fault("s3 source", "%w", err) // not the URL, which may hold credentials
 	}
 	if !slices.ContainsFunc(a.buckets, func(b bucket) bool { return b.holds(config, key) }) {
 		return nil, refused(url)
@@ -159,7 +160,7 @@ func (b *bucket) holds(config s3.Config, key string) bool {
 	return key == b.key || prefix && strings.HasPrefix(key, b.key) && !leaves(key)
 }
 
-// leaves reports whether a key could escape from a prefix on a server that treats keys as paths.
+// leaves reports whether a key could leave a prefix on a server that treats keys as paths.
 func leaves(key string) bool {
 	segments := strings.FieldsFunc(key, func(r rune) bool { return r == '/' || r == '\\' })
 	return slices.Contains(segments, "..") || slices.Contains(segments, ".")
@@ -187,8 +188,8 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 		return nil, err
 	}
 	for _, end := range databaseParts(key) {
-		// Without permission to list a bucket, a missing object is indistinguishable from a
-		// forbidden one: only a part that is found counts.
+		// Without permission to list a bucket, a missing object is indistinguishable from a forbidden one,
+		// so only a part that is found counts.
 		if part, err := bucket.Stat(ctx, key+end); err == nil && part.Size > 0 {
 			return nil, fault(url, "%w", dataformats.UnfinishedTFF(path.Base(key), end))
 		}

@@ -3,7 +3,7 @@
 //   - a file of JSON lines or of another form of texts, plain or compressed;
 //   - a directory: the files directly in it with names that end in .jsonl or, if there are
 //     none, in the ending of one other form, perhaps with that of a compression, in byte
-//     order of their names. Other and hidden files are left out; a subdirectory that
+//     order of their names. Other and hidden files are ignored; a subdirectory that
 //     is not hidden is an error, so that no data is missed silently. But a directory with
 //     only subdirectories is divided: each of them is a split of the data;
 //   - a directory of text files, a folder of them or one for each user, which is read, uploaded
@@ -43,12 +43,12 @@ import (
 
 // Finder finds the source that data.source names, within the permissions of a reader.
 type Finder interface {
-	// Find returns the files of a source. digest is data.sha256, or "". The error
-	// is a *source.Error if the name is at fault.
+	// Find returns the files of a source. digest is data.sha256, or "". The error is a *source.Error if the
+	// name is at fault.
 	Find(ctx context.Context, name, digest string) (*Source, error)
 }
 
-// Text is a Finder in memory: the only file of every source.
+// Text is a Finder in memory. It is the only file of every source.
 type Text []byte
 
 // Find implements Finder.
@@ -60,12 +60,12 @@ func (t Text) Find(_ context.Context, name, _ string) (*Source, error) {
 type Source struct {
 	// Name is data.source, unchanged.
 	Name string
-	// Files in the order in which they are read, at least one.
+	// Files are in the order in which they are read, at least one.
 	Files []*File
-	// divided reports that the files are in a subdirectory for each split.
+	// divided reports whether the files are in a subdirectory for each split.
 	divided bool
-	// hint ends the errors about a source with data files and text files, which is no
-	// source of texts; otherwise empty.
+	// hint ends errors about a directory with data files and text files, which is not a source of texts. It
+	// is otherwise empty.
 	hint string
 }
 
@@ -73,15 +73,15 @@ type Source struct {
 type File struct {
 	// Name is its path or URL, for messages.
 	Name string
-	// Digest is set once Survey has read the file.
+	// Digest is set once Survey or Read has read the file.
 	Digest storage.Digest
-	// Split is the split in the name of the file or of its subdirectory; otherwise empty.
+	// Split is the split in the name of the file or of its subdirectory, or "".
 	Split string
 	// Open opens the stored file, compressed or not.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
-// maxFiles bounds a directory: a run's record names every file.
+// maxFiles bounds the files of a directory, because a run's record names every file.
 const maxFiles = 5000
 
 // Ends of the names of files of a directory that may belong to the source.
@@ -92,7 +92,7 @@ var (
 	compressedEnds = []string{".gz", ".zst", ".xz", ".lzma"}
 )
 
-// formEnd returns the end of a name that determines the form of a file; empty if it is not data.
+// formEnd returns the end of a name that determines the form of a file, or "" if the file is not data.
 func formEnd(name string) string {
 	if isHidden(name) {
 		return ""
@@ -148,12 +148,13 @@ func newDirectory(name string, files []*File) (*Source, error) {
 	return &Source{Name: name, Files: files}, nil
 }
 
-// splitName matches the file names of a split in Hugging Face's datasets: train-00000-of-00004.parquet.
+// splitName matches the file names of a split in Hugging Face's datasets, such as
+// train-00000-of-00004.parquet.
 var splitName = regexp.MustCompile(`^([a-z][a-z0-9_]*)-[0-9]{5}-of-[0-9]{5}\.`)
 
-// newSource makes a source of the files of a directory or, if it has only inner directories, of
-// theirs: each is a split. list returns the name of an inner directory for messages, its files and its
-// own inner directories.
+// newSource makes a source of the files of a directory or, if it has only inner directories, of their
+// files; each inner directory is then a split. list returns the name of an inner directory for messages,
+// its files and its own inner directories.
 func newSource(name string, files []*File, inner []string, list func(split string) (string, []*File, []string, error)) (*Source, error) {
 	if len(files) > 0 && len(inner) > 0 {
 		return nil, subdirectory(name, inner[0])
@@ -178,7 +179,7 @@ func newSource(name string, files []*File, inner []string, list func(split strin
 	return s, err
 }
 
-// Splits returns the splits of the files, in their order; nil if no file has a split.
+// Splits returns the splits of the files, in their order, or nil if no file has a split.
 func (s *Source) Splits() []string {
 	splits := lists.Map(s.Files, func(f *File) string { return f.Split })
 	if slices.Equal(splits, make([]string, len(splits))) {
@@ -187,7 +188,7 @@ func (s *Source) Splits() []string {
 	return splits
 }
 
-// check returns an error for a divided source if no training split is chosen.
+// check returns an error if the source is divided and no training split is chosen.
 func (s *Source) check(reading source.Reading) error {
 	if !s.divided || reading.Named() {
 		return nil
@@ -200,13 +201,13 @@ func subdirectory(directory, inner string) error {
 	return fault(directory, "has a subdirectory %s, which is not read: move its files up, move it elsewhere, or name it as the source", inner)
 }
 
-// fault is a mistake in data.source, as opposed to a failing disk or server.
+// fault returns a mistake in data.source, as opposed to a failure of a disk or a server.
 func fault(name, format string, args ...any) error {
 	return &source.Error{File: name, Err: fmt.Errorf(format, args...)}
 }
 
-// Survey reads the source once. It checks every line, counts the results of the
-// recipes, and computes the digests of the files; see datasets.Survey.
+// Survey reads the source once. It checks every line, counts the results of the recipes, and computes the
+// digests of the files. See datasets.Survey.
 func (s *Source) Survey(ctx context.Context, limits source.Limits, recipes []datasets.Recipe) ([]datasets.Facts, error) {
 	for _, r := range recipes {
 		if err := s.check(r.Reading); err != nil {
@@ -216,23 +217,22 @@ func (s *Source) Survey(ctx context.Context, limits source.Limits, recipes []dat
 	return datasets.Survey(ctx, s.files(ctx), limits, recipes)
 }
 
-// Records reads the source once more; see source.Reading.
+// Records reads the source once more. See source.Reading.
 func (s *Source) Records(ctx context.Context, limits source.Limits, reading source.Reading) iter.Seq2[source.Record, error] {
 	return reading.Records(ctx, s.files(ctx), limits)
 }
 
-// Columns returns the form of the source's first file, and the names of its columns: see
-// source.Columns.
+// Columns returns the form of the source's first file, and the names of its columns. See source.Columns.
 func (s *Source) Columns(ctx context.Context, named forms.Form) (forms.Form, []string, error) {
 	return source.Columns(ctx, s.files(ctx)[0], named)
 }
 
-// Read calls read, which must read every file to its end, and computes the digests of the files.
+// Read calls read with the files, and computes their digests. read must read every file to its end.
 func (s *Source) Read(ctx context.Context, limits source.Limits, read func(context.Context, []source.File, source.Limits) error) error {
 	return read(ctx, s.files(ctx), limits)
 }
 
-// files returns the files of the source; reading them computes their digests.
+// files returns the files of the source. Reading them computes their digests.
 func (s *Source) files(ctx context.Context) []source.File {
 	files := make([]source.File, len(s.Files))
 	for i, f := range s.Files {
@@ -247,7 +247,7 @@ func (s *Source) files(ctx context.Context) []source.File {
 	return files
 }
 
-// digester computes the digest of a file while it is read to its end.
+// digester computes the digest of a file as it is read to its end.
 type digester struct {
 	io.ReadCloser
 	hash hash.Hash
@@ -268,13 +268,13 @@ func (s *Source) Digests() []storage.Digest {
 	return lists.Map(s.Files, func(f *File) storage.Digest { return f.Digest })
 }
 
-// Uploader keeps sources; control.API is one.
+// Uploader stores sources. control.API implements it.
 type Uploader interface {
 	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
 	PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error)
 }
 
-// Upload uploads the surveyed files that an uploader lacks.
+// Upload uploads the surveyed files that to lacks.
 func (s *Source) Upload(ctx context.Context, to Uploader) error {
 	for _, f := range s.Files {
 		there, err := to.HasSource(ctx, f.Digest)

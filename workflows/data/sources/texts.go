@@ -17,8 +17,8 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// textFiles are the text files of a directory: in a folder for each user, or a file for each
-// user. They are one file of a source, a tar archive that is made while it is read.
+// textFiles are the text files of a directory, with a folder or a file for each user. They are one file of
+// a source: a tar archive that is made as it is read.
 type textFiles struct {
 	system fs.FS
 	name   string   // of the directory
@@ -29,8 +29,8 @@ type textFiles struct {
 	misnamed string
 }
 
-// findTexts makes a source of the text files of a directory, at any depth; nil if it has no text
-// files, or also has data files. Then hint names the data file, for the end of an error.
+// findTexts makes a source of the text files of a directory, at any depth. It returns nil if there are no
+// text files, or data files too; hint then names the data file, for the end of an error.
 func findTexts(system fs.FS, name, shown string) (source *Source, hint string, err error) {
 	inner, err := fs.Sub(system, name)
 	if err != nil {
@@ -76,8 +76,8 @@ func (t *textFiles) visit(name string, entry fs.DirEntry, err error) error {
 	return nil
 }
 
-// mayBeFolder reports whether a link leads to a directory, or leads nowhere and has the name of a
-// directory.
+// mayBeFolder reports whether a link leads to a directory, or leads nowhere but has a name without an
+// extension.
 func (t *textFiles) mayBeFolder(link string) bool {
 	info, err := fs.Stat(t.system, link)
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *textFiles) mayBeFolder(link string) bool {
 	return info.IsDir()
 }
 
-// check returns an error for files of a directory of texts that would be left out or have no clear user.
+// check returns an error for files of a directory of texts that would be ignored, or have no clear user.
 func (t *textFiles) check() error {
 	switch {
 	case t.data != "":
@@ -106,7 +106,7 @@ func (t *textFiles) check() error {
 	return nil
 }
 
-// open begins an archive. It depends only on the paths and contents of the files.
+// open begins an archive, which depends only on the paths and contents of the files.
 func (t *textFiles) open(ctx context.Context) (io.ReadCloser, error) {
 	from, to := io.Pipe()
 	go func() { // ends when from is read or closed
@@ -129,7 +129,7 @@ func (t *textFiles) archive(ctx context.Context, to io.Writer) error {
 }
 
 func (t *textFiles) add(archive *tar.Writer, name string) error {
-	info, err := fs.Stat(t.system, name) // before opening, which blocks for a pipe
+	info, err := fs.Stat(t.system, name) // before Open, which blocks for a pipe
 	if err != nil {
 		return err
 	}
