@@ -14,11 +14,12 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// Methods holds each audit's part of the audit block, one for each description of package all, nil
-// without fields. In the file, in JSON and in the schema their fields belong to the block itself.
+// Methods holds the fields of each audit in the audit block, in the order of package all; an audit without
+// fields has nil. In files, JSON and the schema, the fields belong to the audit block itself.
 type Methods []audits.Fields
 
-// Gates holds each audit's part of audit.fail_if, in the same way; see audits.Description.NewLimits.
+// Gates holds the limits of each audit (audits.Description.NewLimits) in the same order. Their fields
+// belong to the block audit.fail_if.
 type Gates []any
 
 var (
@@ -44,14 +45,14 @@ func newGates() Gates {
 	return list
 }
 
-// added locates a struct that a registry adds to a block: the field of the block that holds the
-// list of such structs, and the index in the list.
+// added locates a struct that an audit adds to a block: list is the index of the field that holds the list
+// of these structs, place the position in that list.
 type added struct {
 	list  []int
 	place int
 }
 
-// in returns the added struct of a block; it sets the whole list if the block has none.
+// in returns the added struct of a block. If the list is empty, in first fills it.
 func (a *added) in(block reflect.Value) reflect.Value {
 	list := block.FieldByIndex(a.list)
 	if list.Len() == 0 && list.Type() == methodsType {
@@ -62,7 +63,7 @@ func (a *added) in(block reflect.Value) reflect.Value {
 	return list.Index(a.place).Elem().Elem()
 }
 
-// addedFields lists the fields that the audits add to a block in place of field f.
+// addedFields returns the fields that audits add to a block in place of f, a field of type Methods or Gates.
 func addedFields(f reflect.StructField) []field {
 	var prototypes reflect.Value
 	switch f.Type {
@@ -91,7 +92,7 @@ type Method struct {
 	audits.Fields
 }
 
-// Requested lists the audits that a cell requests, in their order.
+// Requested returns the audits that a cell requests, in the order of package all.
 func (a *Audit) Requested() []Method {
 	if a == nil {
 		return nil
@@ -105,12 +106,13 @@ func (a *Audit) Requested() []Method {
 	return asked
 }
 
-// asks reports whether a cell requests the audit at an index of the list.
+// asks reports whether a cell requests the audit at this position in package all.
 func (a *Audit) asks(place int) bool {
 	return a != nil && place < len(a.Methods) && a.Methods[place] != nil && audits.Asked(a.Methods[place])
 }
 
-// RequestedFields returns the fields of one audit, if a cell requests it.
+// RequestedFields returns the fields of the audit with fields of type F. It returns false if the cell does
+// not request that audit.
 func RequestedFields[F audits.Fields](a *Audit) (F, bool) {
 	for _, m := range a.Requested() {
 		if f, ok := m.Fields.(F); ok {
@@ -124,16 +126,16 @@ func RequestedFields[F audits.Fields](a *Audit) (F, bool) {
 // MarshalJSON implements json.Marshaler.
 func (a Audit) MarshalJSON() ([]byte, error) { return marshalBlock(&a) }
 
-// UnmarshalJSON reads the output of MarshalJSON.
+// UnmarshalJSON implements json.Unmarshaler.
 func (a *Audit) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, a) }
 
 // MarshalJSON implements json.Marshaler.
 func (f FailIf) MarshalJSON() ([]byte, error) { return marshalBlock(&f) }
 
-// UnmarshalJSON reads the output of MarshalJSON.
+// UnmarshalJSON implements json.Unmarshaler.
 func (f *FailIf) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, f) }
 
-// GivenLimits returns the limits of a cell.
+// GivenLimits returns the limits that the file gives.
 func (f *FailIf) GivenLimits() (given []audits.GivenLimit) {
 	if f == nil {
 		return nil
@@ -159,7 +161,7 @@ func marshalBlock(block any) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// unmarshalBlock reads the output of marshalBlock, and rejects unknown members.
+// unmarshalBlock reads the output of marshalBlock. Unknown members are an error.
 func unmarshalBlock(data []byte, block any) error {
 	var members encoding.Object
 	if err := json.Unmarshal(data, &members); err != nil {
@@ -186,9 +188,9 @@ func unmarshalBlock(data []byte, block any) error {
 	return nil
 }
 
-// Measured lists the distinct rounds (sgd: steps) after which the model is measured, ascending: the
-// multiples of audit.every and the rounds of audit.at, moved up to the end of a task, and the last.
-// It is empty without an audit block.
+// Measured returns the distinct rounds (sgd: steps) after which the model is measured, in ascending order:
+// the multiples of audit.every and the rounds of audit.at, each moved up to the end of its task, and the
+// last round. Without an audit block it returns none.
 func (e *Experiment) Measured() []int {
 	if e.Audit == nil {
 		return nil
@@ -198,7 +200,7 @@ func (e *Experiment) Measured() []int {
 	return slices.Compact(append(rounds, e.Training.Rounds))
 }
 
-// regularly returns the multiples of audit.every before the last round.
+// regularly returns the multiples of audit.every before the last round, each moved up to the end of its task.
 func (e *Experiment) regularly() []int {
 	every := e.Audit.Every.Of(e.Training.Rounds)
 	if every == 0 {
@@ -213,7 +215,7 @@ func (e *Experiment) regularly() []int {
 	return rounds
 }
 
-// chosen returns the rounds of audit.at.
+// chosen returns the rounds of audit.at, each moved up to the end of its task.
 func (e *Experiment) chosen() []int {
 	var rounds []int
 	for _, share := range e.Audit.At {
@@ -222,14 +224,13 @@ func (e *Experiment) chosen() []int {
 	return rounds
 }
 
-// endOfTask returns the last round of the task that contains a round: models are stored only there.
+// endOfTask returns the last round of the task that contains a round. Models are stored only after such rounds.
 func (t *Training) endOfTask(round int) int {
 	task := max(1, t.StepsPerTask)
 	return min((round+task-1)/task*task, t.Rounds)
 }
 
-// checkAt compares audit.at with a training of the given number of rounds, and returns the mistake,
-// or "".
+// checkAt returns the first mistake in audit.at for a training of this many rounds, or "".
 func (a *Audit) checkAt(rounds int) string {
 	before := numbers.Share{}
 	for _, share := range a.At {
@@ -244,7 +245,7 @@ func (a *Audit) checkAt(rounds int) string {
 	return ""
 }
 
-// measuringWarnings lists measurements at rounds other than the requested ones.
+// measuringWarnings returns a warning for each requested measurement that moves to another round.
 func (c *Cell) measuringWarnings() []string {
 	e := &c.Experiment
 	if e.Audit == nil || !e.Training.Central() {

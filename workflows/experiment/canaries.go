@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// AllFormats returns Formats or, if there are none, the single format.
+// AllFormats returns Formats, or the block's own format if Formats is empty.
 func (c *Canaries) AllFormats() []CanaryFormat {
 	if len(c.Formats) > 0 {
 		return c.Formats
@@ -23,7 +23,7 @@ func (c *Canaries) AllFormats() []CanaryFormat {
 	return []CanaryFormat{c.CanaryFormat}
 }
 
-// Spaces returns the spaces from which canaries and references are drawn, one for each format.
+// Spaces returns the spaces from which canaries and references are drawn, one per format.
 func (c *Canaries) Spaces(d *Data) []canaries.Space {
 	var spaces []canaries.Space
 	for _, f := range c.AllFormats() {
@@ -32,8 +32,7 @@ func (c *Canaries) Spaces(d *Data) []canaries.Space {
 	return spaces
 }
 
-// space returns the space of a format. At the word level its words are those that the tokenizer
-// makes of the format.
+// space returns the space of a format. At the word level, the tokenizer determines its words.
 func (f *CanaryFormat) space(d *Data) canaries.Space {
 	if d.Level == text.ByteLevel {
 		s := canaries.Space{Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, ""), SymbolBytes: f.symbolBytes()}
@@ -53,8 +52,7 @@ func (f *CanaryFormat) space(d *Data) canaries.Space {
 	return paired(s, strings.Join(target, " "), len(target))
 }
 
-// wordsOf returns the words of a format: at the word level the tokenizer's words, at the subword
-// level the texts between spaces.
+// wordsOf splits a format into words: at the subword level at spaces, otherwise with the tokenizer.
 func (d *Data) wordsOf(format string) []string {
 	if d.Level == text.SubwordLevel {
 		return strings.Fields(format)
@@ -62,8 +60,8 @@ func (d *Data) wordsOf(format string) []string {
 	return d.ReadingRules.Tokenize(format)
 }
 
-// symbolBytes returns the length of the listed symbols at the byte level if they are whole words,
-// in a list of several; a single text lists its characters.
+// symbolBytes returns the length of each listed symbol, if the list has several symbols longer than a byte.
+// It returns 0 for one text, whose characters are the symbols.
 func (f *CanaryFormat) symbolBytes() int {
 	if len(f.Symbols) < 2 || len(f.Symbols[0]) < 2 {
 		return 0
@@ -71,7 +69,7 @@ func (f *CanaryFormat) symbolBytes() int {
 	return len(f.Symbols[0])
 }
 
-// Configurations returns the configurations of insertions, in order.
+// Configurations returns the configurations of insertions: first those of Insertions, then the pairs of probabilities.
 func (c *Canaries) Configurations() []canaries.Configuration {
 	var all []canaries.Configuration
 	for _, times := range c.Insertions {
@@ -85,12 +83,12 @@ func (c *Canaries) Configurations() []canaries.Configuration {
 	return all
 }
 
-// insertedOfAFormat returns the number of canaries of each format, except the held-back ones.
+// insertedOfAFormat returns the number of inserted canaries of each format, without held-back ones.
 func (c *Canaries) insertedOfAFormat() int {
 	return (len(c.UserProbability)*len(c.ExampleProbability) + len(c.Insertions)) * c.PerConfiguration
 }
 
-// groups numbers the canaries of all formats consecutively.
+// groups returns one group per format. It numbers the canaries of all formats consecutively.
 func (c *Canaries) groups(d *Data) []audits.Group {
 	each := c.insertedOfAFormat() + c.HeldBack
 	var groups []audits.Group
@@ -100,8 +98,7 @@ func (c *Canaries) groups(d *Data) []audits.Group {
 	return groups
 }
 
-// NamedWords returns the distinct words that the formats of the canaries need in the vocabulary, in
-// byte order.
+// NamedWords returns the distinct words of the canaries' formats that the vocabulary must contain, in byte order.
 func (e *Experiment) NamedWords() []string {
 	if e.Canaries == nil {
 		return nil
@@ -114,8 +111,8 @@ func (e *Experiment) NamedWords() []string {
 	return slices.Compact(named)
 }
 
-// Phrases returns the phrases of canaries, one for each format of Canaries.AllFormats, empty if the
-// data cannot be searched for it; nil if all are empty.
+// Phrases returns one phrase for each format of Canaries.AllFormats. A phrase without fixed tokens cannot
+// be searched for; if all phrases lack them, Phrases returns nil.
 func (e *Experiment) Phrases() []datasets.Phrase {
 	if e.Canaries == nil || e.Data.Outside().Size > 0 {
 		return nil
@@ -134,8 +131,8 @@ func (e *Experiment) Phrases() []datasets.Phrase {
 
 const designPath = "canaries.design"
 
-// takeDesign removes the design of audits' canaries from the block, and the block if it has no other
-// fields.
+// takeDesign removes canaries.design, which audits use for their own canaries, and the block if no other
+// field is given.
 func (d *decoder) takeDesign(e *Experiment) (design canaries.Design) {
 	const block = "canaries"
 	if e.Canaries == nil {
@@ -154,7 +151,7 @@ func (d *decoder) takeDesign(e *Experiment) (design canaries.Design) {
 	return design
 }
 
-// checkDrawn reports a design of which no audit draws canaries.
+// checkDrawn reports a canaries.design that no audit uses.
 func (d *decoder) checkDrawn(e *Experiment, design canaries.Design) {
 	if design == "" {
 		return
@@ -181,7 +178,7 @@ func (d *decoder) checkDrawn(e *Experiment, design canaries.Design) {
 	d.fail(n.at, designPath, "is %s, overridden by %s; remove one of them", design, strings.Join(overrides, " and "))
 }
 
-// designedBy returns the path canaries.design for an audit's design that defaults to it.
+// designedBy returns canaries.design for the design of an audit that takes it from there, and path otherwise.
 func (c *checker) designedBy(path string) string {
 	if strings.HasSuffix(path, ".design") && c.present[path] == nil && c.present[designPath] != nil {
 		return designPath
@@ -189,12 +186,11 @@ func (c *checker) designedBy(path string) string {
 	return path
 }
 
-// symbolsAtByteLevel is the default of canaries.words at the byte level: with the smallest alphabet
-// except the digits, 26^9 references may follow a prefix of 1.
+// symbolsAtByteLevel is the default of canaries.words at the byte level. With 26 letters, the smallest
+// alphabet after the digits, 26^9 references share a prefix of one symbol.
 const symbolsAtByteLevel = 10
 
-// completeCanaries sets fields that follow from others, and clears fields that formats and
-// insertions replace.
+// completeCanaries sets the fields that follow from others and clears those that formats or insertions replace.
 func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 	if data.ReadingRules == 0 && data.Level.IsZero() && c.readOtherwise() {
 		data.ReadingRules = text.CurrentRules
@@ -214,7 +210,7 @@ func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 	}
 }
 
-// readOtherwise reports whether the current rules of reading read the texts of forms differently
+// readOtherwise reports whether the current rules of reading split a format, target or symbol differently
 // from the first rules.
 func (c *Canaries) readOtherwise() bool {
 	return slices.ContainsFunc(c.AllFormats(), func(f CanaryFormat) bool {
@@ -224,7 +220,7 @@ func (c *Canaries) readOtherwise() bool {
 	})
 }
 
-// replace reports fields that were given together with their replacement.
+// replace reports fields that are given together with the field that replaces them.
 func (d *decoder) replace(by string, paths ...string) {
 	for _, path := range paths {
 		if d.givenTogether(path, by) {
@@ -233,7 +229,7 @@ func (d *decoder) replace(by string, paths ...string) {
 	}
 }
 
-// completeFormat sets the number of random symbols, and the alphabet of listed ones.
+// completeFormat sets the number of random symbols and, for listed symbols, the alphabet.
 func (d *decoder) completeFormat(f *CanaryFormat, path string, data *Data) {
 	if data.Level == text.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
 		f.Alphabet = canaries.Listed
@@ -270,7 +266,7 @@ func (c *checker) canaries() {
 	}
 }
 
-// configurations checks the numbers of insertions.
+// configurations checks the fields that determine how often canaries are inserted.
 func (c *checker) configurations() {
 	if c.Canaries == nil {
 		return
@@ -293,7 +289,7 @@ func (c *checker) required(path string, given []numbers.Probability) {
 	}
 }
 
-// repeated reports a value that occurs twice in a list.
+// repeated reports values that occur twice in a list.
 func repeated[T comparable](c *checker, path string, values []T) {
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {
@@ -302,7 +298,8 @@ func repeated[T comparable](c *checker, path string, values []T) {
 	}
 }
 
-// sequence checks that canaries fit into a sentence, and that their format fits into a canary.
+// sequence checks that canaries fit into data.sequence and that words, format and target agree. It reports
+// whether they do.
 func (c *checker) sequence(f *CanaryFormat, path string) bool {
 	longest, words, format := c.Data.Reading().Sequence, join(path, "words"), join(path, "format")
 	if f.Format == "" {
@@ -333,7 +330,7 @@ func (c *checker) sequence(f *CanaryFormat, path string) bool {
 	return false
 }
 
-// symbols checks the listed symbols.
+// symbols checks the listed symbols and reports whether they are valid.
 func (c *checker) symbols(f *CanaryFormat, path string) bool {
 	if c.Data.Level != text.ByteLevel {
 		for _, word := range f.Symbols {
@@ -398,7 +395,7 @@ func (c *dataChecker) checkCanaries() {
 	}
 }
 
-// copies returns the total number of copies for explicit numbers of insertions.
+// copies returns the total number of inserted copies if the numbers of insertions are given.
 func (c *Canaries) copies() int {
 	sum := 0
 	for _, times := range c.Insertions {
@@ -407,8 +404,8 @@ func (c *Canaries) copies() int {
 	return sum * c.PerConfiguration * len(c.AllFormats())
 }
 
-// Predicted returns the approximate number of the given tokens that a model predicts: for pairs
-// half, the targets.
+// Predicted returns the approximate number of the tokens that a model predicts: all, or half for pairs,
+// whose targets alone are predicted.
 func (d *Data) Predicted(tokens float64) float64 {
 	if d.Pairs {
 		return tokens / 2
@@ -416,7 +413,7 @@ func (d *Data) Predicted(tokens float64) float64 {
 	return tokens
 }
 
-// pairs rejects features that do not support pairs, and features of pairs for other data.
+// pairs rejects features that do not support pairs and, for other data, features of pairs.
 func (c *checker) pairs() {
 	if c.Canaries != nil {
 		c.pairedFormats()
@@ -433,7 +430,7 @@ func (c *checker) pairs() {
 	}
 }
 
-// pairedFormats checks that canaries are pairs if the data are.
+// pairedFormats checks that canaries are pairs if and only if the data are.
 func (c *checker) pairedFormats() {
 	for i, f := range c.Canaries.AllFormats() {
 		path := "canaries"
@@ -449,7 +446,7 @@ func (c *checker) pairedFormats() {
 	}
 }
 
-// measuresPairs reports an audit that does not support canaries in pairs.
+// measuresPairs reports an audit that supports no pairs, or no canaries in pairs.
 func (c *checker) measuresPairs(m Method) {
 	path := "audit." + m.Name
 	switch {
@@ -460,7 +457,7 @@ func (c *checker) measuresPairs(m Method) {
 	}
 }
 
-// paired returns a space of pairs; the second text is read like the first.
+// paired adds the second text of a pair, if any, to a space.
 func paired(s canaries.Space, target string, words int) canaries.Space {
 	if target != "" {
 		s.Target = target

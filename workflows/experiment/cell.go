@@ -13,14 +13,14 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Spec is a whole experiment in its resolved form. Two files with equal specs
-// are the same experiment. A run's record keeps its JSON.
+// Spec is a whole experiment in resolved form. Files with equal specs describe the same experiment. A run's
+// record stores its JSON.
 type Spec struct {
-	// Name is the name of the experiment, the same in all cells.
+	// Name is the name of the experiment, which all cells share.
 	Name string `json:"name"`
-	// Cells are the cells of the grid in order, at least one. No two are equal.
+	// Cells are the distinct cells of the grid in order. There is at least one.
 	Cells []Cell `json:"cells"`
-	// Sources lists the files of every source with several files, by data.sha256.
+	// Sources maps the data.sha256 of each source with several files to the digests of these files.
 	Sources map[string][]storage.Digest `json:"sources,omitempty"`
 }
 
@@ -30,27 +30,26 @@ type Cell struct {
 	Index int `json:"index"`
 	// Name is short and unique within the run, such as "c03".
 	Name string `json:"name"`
-	// Label is a description for people, in the papers' terms: "iid, FedAvg, b=500".
+	// Label describes the cell in the papers' terms, such as "iid, FedAvg, b=500".
 	Label string `json:"label"`
-	// Axes are the values that define this cell, in the order of the grid; empty without a grid.
+	// Axes are the values that define this cell, in the order of the grid. They are empty without a grid.
 	Axes Axes `json:"axes"`
-	// Row is the row of the table of results to which the cell belongs as a replicate; nil without
-	// grid.replicates.
+	// Row is the row of the results table that contains the cell, with grid.replicates.
 	Row *Row `json:"row,omitempty"`
-	// Experiment is the configuration, complete.
+	// Experiment is the complete configuration.
 	Experiment Experiment `json:"experiment"`
 
-	tree      *node        // its file, for messages; nil after ReadSpec
+	tree      *node        // tree of the file, for messages; nil after ReadSpec
 	shortened int          // requested rounds, if the privacy budget allows fewer
-	data      *audits.Data // nil until the data are read
+	data      *audits.Data // nil until Resolve
 	phrases   []int        // see Facts
 	sizes     map[int]int  // see Facts
 
 	similar datasets.SimilarUsers // see Facts
 }
 
-// Row is a row of the table of results: the cells of one point of the grid, which differ only in
-// the seed. The seed is the last of their axes.
+// Row is a row of the results table: the cells of one point of the grid, which differ only in the seed,
+// their last axis.
 type Row struct {
 	// Name is short and unique within the run, such as "r03".
 	Name string `json:"name"`
@@ -58,7 +57,7 @@ type Row struct {
 	Label string `json:"label"`
 }
 
-// place returns the position of a field or, for a cell from a record, only the name of the experiment.
+// place returns the position of a field. For a cell from a record, it contains only the name of the experiment.
 func (c *Cell) place(path string) position {
 	if c.tree == nil {
 		return position{source: c.Experiment.Name}
@@ -66,30 +65,29 @@ func (c *Cell) place(path string) position {
 	return c.tree.place(path)
 }
 
-// Where returns the start of the message for a mistake found outside this package:
-// "study.yaml:12:11: data.source".
+// Where returns the beginning of a message about a field, such as "study.yaml:12:11: data.source".
 func (c *Cell) Where(path string) string { return c.Problem(path, "").where() }
 
-// Problem returns a mistake of the cell that was found outside this package.
+// Problem describes a mistake in a field, found outside this package.
 func (c *Cell) Problem(path, format string, args ...any) Problem {
 	at := c.place(path)
 	return Problem{Source: at.source, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...)}
 }
 
-// Axes are values by path, in order. As JSON they are one object.
+// Axes are values with their paths, in order. Their JSON is one object.
 type Axes []Axis
 
 // Axis is the value of one axis in one cell.
 type Axis struct {
 	Path string
-	// Value is the value as JSON, as in the resolved experiment; null if the cell removes the field.
+	// Value is the JSON value in the resolved experiment, or null if the cell removes the field.
 	Value json.RawMessage
 }
 
-// Text returns the value for people: JSON, but a word without its quotes.
+// Text returns the value for people: its JSON, with text unquoted.
 func (a Axis) Text() string { return plain(a.Value) }
 
-// MarshalJSON writes an object that keeps the order.
+// MarshalJSON writes an object in the order of the axes.
 func (a Axes) MarshalJSON() ([]byte, error) {
 	object := make(encoding.Object, len(a))
 	for i, axis := range a {
@@ -98,7 +96,7 @@ func (a Axes) MarshalJSON() ([]byte, error) {
 	return object.MarshalJSON()
 }
 
-// UnmarshalJSON reads the object back in its order.
+// UnmarshalJSON reads an object and keeps the order of its members.
 func (a *Axes) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -131,7 +129,7 @@ func (a Axes) String() string {
 	return b.String()
 }
 
-// plain formats a JSON value for people: text without its quotes.
+// plain formats a JSON value for people: text is unquoted.
 func plain(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && string(value) != "null" {
@@ -140,8 +138,8 @@ func plain(value json.RawMessage) string {
 	return string(value)
 }
 
-// Leaves returns the values within JSON that are not objects, by their paths below path, in order;
-// a list counts as one value. A value other than an object is its own leaf.
+// Leaves splits a JSON object into the values that are not objects, in order, each with its path below
+// path. A list counts as one value. Any other value is its own leaf.
 func Leaves(path string, value json.RawMessage) Axes {
 	value = bytes.TrimSpace(value)
 	var members, out Axes
@@ -154,19 +152,18 @@ func Leaves(path string, value json.RawMessage) Axes {
 	return out
 }
 
-// Canonical returns the experiment as JSON: fields in a fixed order, with defaults, and every value in
-// its canonical text form. A resolved experiment contains epochs and the rounds that follow from them.
+// Canonical returns the experiment as JSON, with fixed order, defaults, and each value in canonical form. A
+// resolved experiment contains epochs and the rounds that follow from them.
 func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 
-// YAML returns an experiment file for this experiment: Canonical in the form that people write,
-// without rounds that follow from epochs.
+// YAML returns a file for this experiment, without rounds that follow from epochs.
 func (e *Experiment) YAML() ([]byte, error) {
 	canonical := e.asFile().Canonical()
 	text, err := encoding.YAMLFromJSON(canonical)
 	if err != nil || readable.IsVisible(string(text)) {
 		return text, err
 	}
-	// The library keeps invisible characters. JSON, which is YAML, can escape them.
+	// The library does not escape invisible characters. JSON, which is also YAML, can.
 	var b bytes.Buffer
 	if err := json.Indent(&b, canonical, "", "  "); err != nil {
 		return nil, err
@@ -176,7 +173,7 @@ func (e *Experiment) YAML() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// YAML returns the cells as documents of one file, each a complete experiment file.
+// YAML returns one document per cell, each a complete experiment file.
 func (s *Spec) YAML() ([]byte, error) {
 	var out bytes.Buffer
 	for i := range s.Cells {
@@ -196,13 +193,13 @@ func (s *Spec) YAML() ([]byte, error) {
 // Digest identifies a resolved experiment.
 func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonical()) }
 
-// Canonical returns the spec as JSON; ReadSpec reads it.
+// Canonical returns the spec as JSON, which ReadSpec reads.
 func (s *Spec) Canonical() []byte { return mustMarshal(s) }
 
-// Digest identifies the results of a run: two submissions with equal digests continue each other.
+// Digest identifies the results of a run: a submission with an equal digest continues it.
 func (s *Spec) Digest() storage.Digest { return storage.DigestOf(s.Canonical()) }
 
-// mustMarshal encodes types that hold only finite numbers, text and valid JSON.
+// mustMarshal encodes types with only finite numbers, text and valid JSON, and panics if that fails.
 func mustMarshal(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"coalmine/storage"
 )
 
-// candidate is a cell before the decision whether the grid keeps it.
+// candidate is a cell that exclude may still remove.
 type candidate struct {
 	Cell
 	point    int // of the grid
 	problems problems
 }
 
-// cells expands the grid. It also returns cells with mistakes, as far as they could be read.
+// cells expands the grid. It also returns cells with mistakes, without the invalid values.
 func (g *grid) cells(limit int, ps *problems) []Cell {
 	count := g.cellCount(limit)
 	if count > limit {
@@ -56,8 +56,8 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 	return cells
 }
 
-// candidates builds and checks the first cells concurrently. All points with the first seed precede
-// those with the second: a further seed adds cells at the end.
+// candidates concurrently builds and checks the first count cells. The points are repeated for each seed,
+// so that a further seed adds cells at the end.
 func (g *grid) candidates(count int) []*candidate {
 	all, points := make([]*candidate, count), count/max(1, len(g.replicates))
 	group := goroutines.NewGroup()
@@ -69,12 +69,12 @@ func (g *grid) candidates(count int) []*candidate {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		panic(err) // Parse returns it; mistakes of candidates are recorded elsewhere
+		panic(err) // Parse recovers it; candidates record their own mistakes
 	}
 	return all
 }
 
-// candidate builds and checks the cell of a point and a replicate.
+// candidate builds and checks the cell of one point and seed.
 func (g *grid) candidate(point, replicate int) *candidate {
 	c := &candidate{Cell: Cell{Axes: Axes{}, tree: g.body}, point: point}
 	values := g.point(point)
@@ -94,7 +94,7 @@ func (g *grid) candidate(point, replicate int) *candidate {
 	return c
 }
 
-// excludes reports whether the grid excludes a cell, and marks the rule as used.
+// excludes reports whether a rule excludes a cell, and marks every rule that does as used.
 func (g *grid) excludes(c *candidate, used []bool) bool {
 	if len(g.exclude) == 0 {
 		return false
@@ -108,7 +108,7 @@ func (g *grid) excludes(c *candidate, used []bool) bool {
 	return excluded
 }
 
-// duplicates finds cells with equal experiments: a value without effect would produce two equal rows.
+// duplicates reports cells with equal experiments, which would give equal rows.
 func (g *grid) duplicates(cells []Cell, ps *problems) {
 	first := make(map[storage.Digest]*Cell, len(cells))
 	for i := range cells {
@@ -122,7 +122,7 @@ func (g *grid) duplicates(cells []Cell, ps *problems) {
 	}
 }
 
-// describe names a cell with the values that define it.
+// describe names a cell and the values that define it.
 func (c *Cell) describe() string {
 	if len(c.Axes) == 0 {
 		return c.Name
@@ -140,11 +140,10 @@ func (ps *problems) addCell(c *Cell, list *problems) {
 type Difference struct {
 	// Path is the path of the field, such as training.client.learning_rate.
 	Path string `json:"path"`
-	// Before and After are its values, null if the field is absent.
+	// Before and After are the values, null if the field is absent.
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
-	// Derived reports that both values follow from other fields: removed from both files, the field would have
-	// the same values.
+	// Derived reports whether both values follow from other fields: a file without the field would get the same value.
 	Derived bool `json:"derived,omitempty"`
 }
 
@@ -160,8 +159,8 @@ func plainOrNone(value json.RawMessage) string {
 	return plain(value)
 }
 
-// Differences lists the fields that differ between two resolved experiments, in the order of the
-// experiment file; fields within free blocks come last.
+// Differences returns the fields that differ, in the order of the experiment file. Fields of free blocks
+// come last, sorted by path.
 func Differences(before, after *Experiment) []Difference {
 	values := func(e *Experiment) map[string]string {
 		out := make(map[string]string)
@@ -191,10 +190,10 @@ func Differences(before, after *Experiment) []Difference {
 	return out
 }
 
-// derives reports whether a file without the field at path would have this value, as JSON, in its place.
+// derives reports whether a file without the field at path would get this JSON value for it.
 func (e *Experiment) derives(path, value string) bool {
 	if path == "training.rounds" && e.Training.Epochs > 0 {
-		return true // they follow from the epochs, and from the data
+		return true // they follow from the epochs and the data
 	}
 	root, err := nodeOf(e.asFile().Canonical(), e.Name)
 	if err != nil {
@@ -213,7 +212,7 @@ func (e *Experiment) derives(path, value string) bool {
 	return leaves[i].json == value && len(ps.found) == 0
 }
 
-// completed reads an experiment from a tree and sets its defaults.
+// completed decodes an experiment and sets its defaults.
 func completed(root *node, ps *problems) *Experiment {
 	d, e := newDecoder(ps), new(Experiment)
 	d.block(root, reflect.ValueOf(e).Elem(), experimentType, "")
@@ -228,12 +227,12 @@ func orNull(value string) json.RawMessage {
 	return json.RawMessage(value)
 }
 
-// comparedCells limits the cells that SpecDifferences compares, to bound its time.
+// comparedCells limits the cells that SpecDifferences compares.
 const comparedCells = 1000
 
-// SpecDifferences lists the different fields of cells at the same point of the grid, or of the only
-// cells, each difference once, without derived ones; then that of the grid, if the number of cells or
-// their points differ.
+// SpecDifferences returns the distinct differences between cells at the same point of the grid, or between
+// the only cells. It omits derived fields. If the numbers of cells or their points differ, a difference of
+// the grid comes last.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}
@@ -272,5 +271,5 @@ func gridDifference(before int, after string) Difference {
 	return Difference{Path: "grid", Before: json.RawMessage(strconv.Quote(readable.Count(before, "cell"))), After: json.RawMessage(strconv.Quote(after))}
 }
 
-// point returns the point of the grid of a cell.
+// point identifies a cell's point of the grid.
 func (s *Spec) point(cell int) string { return s.Cells[cell].Axes.String() }

@@ -21,59 +21,58 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Facts are the facts of the data for one cell.
+// Facts describe the data of one cell.
 type Facts struct {
-	// Files are the digests of the source's files, in the order in which they are read.
+	// Files are the digests of the source's files, in reading order.
 	Files []storage.Digest
-	// FileSplits are the splits of these files, if the experiment reads splits and the files have them.
+	// FileSplits are the splits of these files, if the experiment reads splits and the files name them.
 	FileSplits []string
-	// Rules are the rules of reading that the sources need, except those of Prepared; 0 if all
-	// versions read the same.
+	// Rules are the rules of reading that the sources need, without those of Prepared. They are 0 if all
+	// versions read the sources alike.
 	Rules text.Rules
-	// Users and Examples count the balanced training population, without held-out users, before
-	// canaries are inserted.
+	// Users and Examples count the balanced training population before canaries are inserted, without held-out users.
 	Users, Examples int
 	// HeldOutUsers is the number of balanced users that never train.
 	HeldOutUsers int
-	// DistinctWords is the number of words in the training part from which the vocabulary is
-	// chosen, before users are balanced.
+	// DistinctWords is the number of distinct words in the training part, before users are balanced. The
+	// vocabulary is chosen from them.
 	DistinctWords int
 	// TestExamples is the number of examples in the test part.
 	TestExamples int
-	// Devices describes the division of users, if data.devices requests it. Users and Examples then
-	// count devices. DevicesError is the reason if the division fails.
+	// Devices describes the division of users for data.devices; Users and Examples then count devices.
+	// DevicesError is the error if users cannot be divided.
 	Devices      devices.Summary
 	DevicesError error
-	// Second holds the digests of the files of Data.SecondSources.
+	// Second contains the digests of the files of Data.SecondSources.
 	Second SecondFiles
-	// OfAudits are the digests of the files of Experiment.AuditSources, by their paths.
+	// OfAudits contains the digests of the files of Experiment.AuditSources, by path.
 	OfAudits map[string][]storage.Digest
-	// Code is the digest of training.code packed for the trainer, and Scorer of the code packed for
-	// the scorer; zero without code.
+	// Code and Scorer are the digests of training.code as packed for the trainer and the scorer. They are
+	// zero without code.
 	Code, Scorer storage.Digest
-	// MissingWords are the words of Experiment.NamedWords that the vocabulary lacks.
+	// MissingWords are the words of Experiment.NamedWords that are not in the vocabulary.
 	MissingWords []string
-	// Phrases is the number of different matches in the source for each of Experiment.Phrases,
-	// before canaries are inserted; at most datasets.MaxPhrases.
+	// Phrases counts the distinct matches in the source for each phrase of Experiment.Phrases, before
+	// canaries are inserted. No count exceeds datasets.MaxPhrases.
 	Phrases []int
-	// Secrets is the number of different natural secrets of the source, at least that of the training text; nil if
-	// unknown.
+	// Secrets is the number of distinct natural secrets in the source, an upper bound for its training text.
+	// It is nil if unknown.
 	Secrets *int
-	// Sizes counts the clients of federated training with each number of examples.
+	// Sizes maps numbers of examples to the number of clients that have them, in federated training.
 	Sizes map[int]int
-	// Similar counts the users of the source with similar names.
+	// Similar counts the users of the source that have similar names.
 	Similar datasets.SimilarUsers
-	// Prepared are the facts of Experiment.Sources, in their order.
+	// Prepared are the facts of Experiment.Sources, in order.
 	Prepared []Facts
-	// Tokens is the number of tokens of the tokenizer, 0 without one.
+	// Tokens is the number of tokens of the tokenizer, or 0 without one.
 	Tokens int
 	// Unlabelled is the number of images without a label in the source.
 	Unlabelled int
-	// Key is the fingerprint of the current secret key, empty without one.
+	// Key is the fingerprint of the current secret key, or "" without one.
 	Key string
 }
 
-// of converts the facts for audits.
+// of returns the facts that audits use.
 func (f *Facts) of(c *Cell) *audits.Data {
 	return &audits.Data{
 		Carriers: c.Experiment.Canaries.carriers(f.Users, f.Examples),
@@ -83,13 +82,15 @@ func (f *Facts) of(c *Cell) *audits.Data {
 	}
 }
 
-// Resolve checks every cell against its data, facts[i] for cell i, and completes the cells with the
-// values that depend on the data: the rounds that follow from a cell's epochs, which are recorded
-// with them, the separation and the mechanism of a cell with separated cohorts, and the digest of
-// its source. It returns all mistakes as one *Error, and then leaves the spec unchanged.
+// Resolve checks each cell against its data, facts[i] for cell i, and sets the values that depend on the
+// data: the rounds for epochs or within a privacy budget, the separation and mechanism of separated
+// cohorts, and digests of sources and code.
 //
-// One epoch is users / cohort rounds of fedavg, or examples / cohort steps of sgd; the product with
-// the epochs is rounded up. A cell gets only the rounds that its privacy budget allows.
+// If there are mistakes, Resolve returns them in one *Error and leaves the spec unchanged. Any other error
+// concerns the sizes of a pretrained model or words of its tokenizer; the spec is then incomplete.
+//
+// One epoch is users / cohort rounds of fedavg, or examples / cohort steps of sgd. The product with the
+// number of epochs is rounded up.
 func (s *Spec) Resolve(facts []Facts) error {
 	var ps problems
 	rounds, settled := make([]int, len(s.Cells)), make([]Training, len(s.Cells))
@@ -141,7 +142,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	return nil
 }
 
-// rules returns the rules of reading that the sources of a cell need together.
+// rules returns the rules of reading that all sources of a cell need.
 func (f *Facts) rules() text.Rules {
 	needed := f.Rules
 	for i := range f.Prepared {
@@ -150,7 +151,7 @@ func (f *Facts) rules() text.Rules {
 	return needed
 }
 
-// AddProfiles adds the users of data.devices.profiles, each with a device.
+// AddProfiles adds the users of data.devices.profiles, one device each.
 func (f *Facts) AddProfiles(profiles datasets.ImportMetrics) {
 	if f.DevicesError != nil {
 		return
@@ -160,14 +161,14 @@ func (f *Facts) AddProfiles(profiles datasets.ImportMetrics) {
 	f.Users, f.Examples = f.Users+profiles.Users, f.Examples+profiles.Examples
 }
 
-// dataChecker compares one cell with its data.
+// dataChecker compares a cell with its data.
 type dataChecker struct {
 	*Cell
 	facts    Facts
 	problems problems
 }
 
-// fail reports a field at its position in the file, or else with the file name only.
+// fail reports a field at its position in the file.
 func (c *dataChecker) fail(path, format string, args ...any) {
 	c.problems.add(c.place(path), path, format, args...)
 }
@@ -215,14 +216,14 @@ func (c *dataChecker) check() {
 	}
 }
 
-// checkDigest compares the digest that a block gives for its source with the digest of the source.
+// checkDigest compares the given digest of a source with its digest.
 func (c *dataChecker) checkDigest(s namedSource) {
 	if found := SourceDigest(s.files).String(); *s.sha256 != "" && *s.sha256 != found {
 		c.fail(s.path+".sha256", "is %s, but %s has %s: restore the data, or correct the field", *s.sha256, s.source, found)
 	}
 }
 
-// checkVocabulary compares the size of a vocabulary, 0 for none, with the available words.
+// checkVocabulary compares the size of a vocabulary with the available words. A size of 0 means none.
 func (c *dataChecker) checkVocabulary(path string, size int) {
 	if tokens := c.facts.Tokens; tokens > 0 && size > 0 && size != tokens {
 		c.fail(path, "is %d; expected %[3]d, the number of tokens of %[2]s", size, c.Experiment.Data.Tokenizer, tokens)
@@ -231,7 +232,7 @@ func (c *dataChecker) checkVocabulary(path string, size int) {
 	}
 }
 
-// failEmpty reports why there is no training data.
+// failEmpty reports why there are no training data.
 func (c *dataChecker) failEmpty() {
 	switch d := &c.Experiment.Data; {
 	case d.Users.Words > 0:
@@ -243,7 +244,7 @@ func (c *dataChecker) failEmpty() {
 	}
 }
 
-// available returns the number of items from which a cohort is drawn, and their unit.
+// available returns the number and unit of the items from which a cohort is drawn.
 func (c *dataChecker) available() (n int, unit string) {
 	if c.Experiment.Training.Central() {
 		return c.facts.Examples, "training examples"
@@ -260,14 +261,14 @@ func (c *dataChecker) available() (n int, unit string) {
 	return users, "balanced users"
 }
 
-// rounds returns the length of the training; 0 if it is unknown.
+// rounds returns the number of rounds, or 0 if it is unknown.
 func (c *dataChecker) rounds() int {
 	t := &c.Experiment.Training
 	if t.Epochs == 0 {
 		return t.Rounds
 	}
 	items, _ := c.available()
-	// The epochs as written: 0.1 is a tenth, not the nearest float64.
+	// Use the epochs as written: 0.1 is a tenth, not the nearest float64.
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(t.Epochs, 'g', -1, 64))
 	if !ok || t.Cohort < 1 || items < 1 {
 		return 0
@@ -282,11 +283,11 @@ func (c *dataChecker) rounds() int {
 	return int(up.Int64())
 }
 
-// spareUsers is the fraction by which a refilled population may be larger than the balanced one.
+// spareUsers is the largest relative difference assumed between the sizes of a refilled and the balanced population.
 const spareUsers = 0.05
 
-// affordable returns how many of the rounds the cell's privacy budget allows. For a population of
-// approximate size it returns a few more: during training the server counts exactly, and stops.
+// affordable returns how many of the rounds the privacy budget allows. If the size of the population is
+// approximate, it returns a few more: the server counts exactly during training, and stops.
 func (c *dataChecker) affordable(rounds int, t *Training) int {
 	pop, _ := c.available()
 	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > pop || t.Privacy.NoiseMultiplier == 0 {
@@ -305,7 +306,7 @@ func (c *dataChecker) affordable(rounds int, t *Training) int {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)
 		return rounds
 	}
-	if budget.Allows(meter, rounds) { // often decided at once
+	if budget.Allows(meter, rounds) { // usually sufficient, and faster
 		return rounds
 	}
 	allowed := budget.RoundsWithin(meter)
@@ -316,8 +317,8 @@ func (c *dataChecker) affordable(rounds int, t *Training) int {
 	return min(rounds, allowed)
 }
 
-// recipe returns the privacy recipe of a clipped training with the given number of users or, for
-// central training, records.
+// recipe returns the privacy recipe of a clipped training. The population counts users or, for central
+// training, records.
 func (e *Experiment) recipe(population int) privacy.Recipe {
 	t := &e.Training
 	return privacy.Recipe{
@@ -330,13 +331,13 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 	}
 }
 
-// Unit returns the unit that a guarantee of the training protects.
+// Unit returns the unit that the privacy guarantee protects.
 func (e *Experiment) Unit() string {
 	return reports.Unit(e.Training.Central(), e.Data.Devices != nil, e.Data.Partition, e.Data.Users.Words == 0)
 }
 
-// Privacy returns the privacy cost of a resolved cell's training at its end, nil without a guarantee.
-// The cost of an iid cell is approximate, because its population is only filled during the run.
+// Privacy returns the privacy cost of a resolved cell at the end of its training, or nil without a
+// guarantee. The cost of an iid cell is approximate, because the run determines the size of its population.
 func (c *Cell) Privacy() (*privacy.Report, error) {
 	if c.Experiment.Training.Privacy == nil || c.data == nil {
 		return nil, nil
@@ -349,7 +350,7 @@ func (c *Cell) Privacy() (*privacy.Report, error) {
 	return &report, err
 }
 
-// Warnings returns doubtful choices of the cell that are not mistakes, one sentence each.
+// Warnings returns one sentence for each doubtful choice.
 func (c *Cell) Warnings() []string {
 	warnings := slices.Concat(c.measuringWarnings(), c.userWarnings(), c.canaryWarnings(), c.phraseWarnings(), c.powerWarnings())
 	if b := c.Experiment.Batches(c.sizes); b != nil {
@@ -372,10 +373,10 @@ func (c *Cell) Warnings() []string {
 	return warnings
 }
 
-// maxPerUser is the maximum mean number of canaries per user; more canaries would not be independent.
+// maxPerUser is the largest mean number of canaries per user at which they count as independent.
 const maxPerUser = 0.1
 
-// canaryWarnings lists doubtful numbers of insertions, one sentence each.
+// canaryWarnings returns one sentence for each doubtful number of insertions.
 func (c *Cell) canaryWarnings() []string {
 	canaries := c.Experiment.Canaries
 	if canaries == nil {
@@ -398,37 +399,37 @@ func (c *Cell) canaryWarnings() []string {
 	return warnings
 }
 
-// replaced returns the probability that at least one canary replaces one of a user's examples, with each
-// canaries of each configuration, independently.
+// replaced returns the probability that canaries replace at least one of a user's examples. Each
+// configuration has each canaries, which are independent.
 func (c *Canaries) replaced(each, examples float64) float64 {
-	kept := 0.0 // logarithm of the probability of no replacement
+	kept := 0.0 // logarithm of the probability that none is replaced
 	for _, user := range c.UserProbability {
 		for _, example := range c.ExampleProbability {
-			some := -math.Expm1(examples * math.Log1p(-example.Float64())) // of a user who has the canary
+			some := -math.Expm1(examples * math.Log1p(-example.Float64())) // for a user with the canary
 			kept += each * math.Log1p(-float64(user.Float64()*some))
 		}
 	}
 	return -math.Expm1(kept)
 }
 
-// carriers returns the mean number of users with at least one canary, if users have equally many examples.
+// carriers returns the mean number of users with at least one canary, for users with equally many examples.
 func (c *Canaries) carriers(users, examples int) int {
 	if c == nil || users == 0 || examples == 0 {
 		return 0
 	}
 	mean := float64(examples) / float64(users)
 	if len(c.Insertions) > 0 {
-		spared := max(0, 1-float64(c.copies())/float64(examples)) // probability for an example
+		spared := max(0, 1-float64(c.copies())/float64(examples)) // probability that an example is kept
 		return int(math.Round(float64(users) * (1 - math.Pow(spared, mean))))
 	}
 	each := float64(c.PerConfiguration * len(c.AllFormats()))
 	return int(math.Round(float64(users) * c.replaced(each, mean)))
 }
 
-// minInData is the expected number of canaries occurring in the data above which a warning is given.
+// minInData is the expected number of canaries in the data from which phraseWarnings warns.
 const minInData = 0.01
 
-// userWarnings names users that may be the same.
+// userWarnings warns of users with similar names.
 func (c *Cell) userWarnings() []string {
 	s := &c.similar
 	if s.Names == 0 {
@@ -438,8 +439,7 @@ func (c *Cell) userWarnings() []string {
 		c.Experiment.Data.Source, readable.Count(s.Names, "user name"), s.Name, s.Other)}
 }
 
-// phraseWarnings lists formats with so many matches in the data that canaries, drawn uniformly from
-// the whole space, may be among them.
+// phraseWarnings warns of formats with so many matches in the data that some of the canaries may be among them.
 func (c *Cell) phraseWarnings() []string {
 	var warnings []string
 	for i, found := range c.phrases {

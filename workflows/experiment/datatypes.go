@@ -42,8 +42,7 @@ type Data struct {
 	// Version of the rules of reading (docs/data.md). Absent: 2 if that makes a difference; submitted runs
 	// then carry it.
 	ReadingRules text.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
-	// Faulty records: stop refuses them before anything runs, with file and place; skip leaves out and
-	// counts them.
+	// Faulty records: stop refuses them before anything runs, with file and place; skip leaves out and counts them.
 	OnError source.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
 	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, or tokens of
 	// data.tokenizer (subword), counted where fields say words; or images, counted as a label and width x
@@ -69,18 +68,15 @@ type Data struct {
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
 	// Length at which examples are cut, by default 20 words, 100 bytes or 32 tokens.
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte subword" unit:"words (byte level: bytes; subword: tokens)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
-	// Faults planted in all parts as the data are read. Users, parts and vocabulary are those without
-	// faults.
+	// Faults planted in all parts as the data are read. Users, parts and vocabulary are those without faults.
 	Faults []Fault `json:"faults,omitempty" also:"bugs fault bug" source:"Augenstein et al. 2020, sections 5 and 6"`
 	// The most frequent words of the training part, or the tokenizer's tokens; fixed at the byte level.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
 	// Users balanced to one size, or as in the data.
 	Users Users `json:"users"`
-	// by-user keeps users' examples; iid shuffles all, canaries included, and refills users of the same
-	// sizes.
+	// by-user keeps users' examples; iid shuffles all, canaries included, and refills users of the same sizes.
 	Partition population.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
-	// Part that measures utility, without canaries: drawn by example before users are balanced, or a
-	// split.
+	// Part that measures utility, without canaries: drawn by example before users are balanced, or a split.
 	Test TestPart `json:"test"`
 	// Part for tuning and early stopping, drawn like the test part.
 	Validation ValidationPart `json:"validation"`
@@ -197,8 +193,7 @@ type Select struct {
 	// Examples that prepare.classifier gets wrong (misclassified) or right (correct), random examples,
 	// images without or with a label, or texts unlikely under prepare.language_model.
 	Examples selection.Criterion `json:"examples,omitzero" source:"Augenstein et al. 2020, table 1 and appendix C.4"`
-	// Selected examples that a user needs to take part, by default 5; of random, unlabelled and labelled
-	// 1.
+	// Selected examples that a user needs to take part, by default 5; of random, unlabelled and labelled 1.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000]" unit:"examples" source:"Augenstein et al. 2020, appendix C.4"`
 	// Users by the share of their examples that prepare.classifier gets right, in percentiles of the data
 	// without faults. Give below or above.
@@ -283,9 +278,9 @@ type Defence struct {
 	Modes int `json:"modes,omitzero" range:"[2,65536]" unit:"modes" also:"clusters topics" source:"100 to 500 in Orekondy et al. 2018, section 7.1"`
 }
 
-// SelectUsers selects users by the share of their examples that prepare.classifier gets right.
-// Percentiles are those of the users' shares in the data without planted faults. Exactly one of the
-// two is given; users at the percentile are selected.
+// SelectUsers selects users by their share of examples that prepare.classifier predicts correctly.
+// Percentiles are those of the shares in the data without planted faults. Exactly one of the two is given;
+// users at the percentile are selected.
 type SelectUsers struct {
 	// Users at or below this percentile.
 	Below numbers.Probability `json:"below,omitzero" range:"(0,1)"`
@@ -301,7 +296,7 @@ type SelectWords struct {
 	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
 }
 
-// StepsOf returns the number of steps of each of the two models, in a training of this many rounds.
+// StepsOf returns the number of steps of each of the two models, if the training has this many rounds.
 func (d *Disagreement) StepsOf(rounds int) int { return cmp.Or(d.Steps, (rounds+1)/2) }
 
 // Users are balanced to one size, or stay as in the data.
@@ -327,7 +322,7 @@ type ValidationPart struct {
 	Split string `json:"split,omitempty"`
 }
 
-// Exists reports whether there is such a part.
+// Exists reports whether there is a validation part.
 func (p *ValidationPart) Exists() bool { return p.Split != "" || !p.Fraction.IsZero() }
 
 // Part is a share of the data that is kept from training.

@@ -13,18 +13,18 @@ import (
 	"coalmine/internal/readable"
 )
 
-// decoder reads a tree into the types. It continues after a mistake, to find all mistakes.
+// decoder decodes a tree into the types. It continues after a mistake, to find all of them.
 type decoder struct {
 	problems *problems
-	// patch is set if the tree is a part that will be merged into another one: null is allowed
-	// everywhere, and no field is required.
+	// patch reports whether the tree will be merged into another one. null is then allowed everywhere, and
+	// no field is required.
 	patch bool
-	// present holds the nodes that were read, by path.
+	// present contains the decoded nodes by path.
 	present map[string]*node
-	// bad lists the paths with a mistake, so that each mistake is reported once.
+	// bad contains the paths with a mistake, so that each is reported once.
 	bad []string
-	// refused are the paths of mistakes in single fields, found before the cell was completed. No
-	// defaults are derived from their values.
+	// refused contains the paths of mistakes in single fields, found before defaults are set. No defaults
+	// follow from these fields.
 	refused []string
 }
 
@@ -37,7 +37,7 @@ func (d *decoder) fail(at position, path, format string, args ...any) {
 	d.problems.add(at, path, format, args...)
 }
 
-// value reads a node into a field.
+// value decodes a node into a field.
 func (d *decoder) value(n *node, v reflect.Value, f *field, path string) {
 	d.present[path] = n
 	switch {
@@ -64,7 +64,7 @@ func (d *decoder) value(n *node, v reflect.Value, f *field, path string) {
 	}
 }
 
-// block reads a mapping into a struct.
+// block decodes a mapping into a struct.
 func (d *decoder) block(n *node, v reflect.Value, t reflect.Type, path string) {
 	if n.kind != mappingNode {
 		d.fail(n.at, path, "is %s; expected a block with the fields %s", n.describe(), fieldNames(t))
@@ -83,7 +83,7 @@ func (d *decoder) block(n *node, v reflect.Value, t reflect.Type, path string) {
 	}
 }
 
-// missing reports required fields that are absent, also in absent blocks.
+// missing reports absent required fields, also in absent blocks.
 func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string) {
 	for _, f := range fields {
 		if n.get(f.name) != nil {
@@ -98,8 +98,7 @@ func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string)
 	}
 }
 
-// neededIn reports whether a block must have the field; it need not if another choice makes the
-// field useless.
+// neededIn reports whether no choice in the block makes the field useless.
 func (f *field) neededIn(block *node) bool {
 	choice := block.get(f.when.field)
 	return choice == nil || slices.Contains(f.when.values, choice.text)
@@ -113,8 +112,8 @@ func fieldNames(t reflect.Type) string {
 	return strings.Join(names, ", ")
 }
 
-// unknown reports a key that names no field. It also marks the probable field as bad, so that it is
-// not reported as missing.
+// unknown reports a key that names no field. It marks the suggested field as bad, so that it is not also
+// reported as missing.
 func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	meant := suggest(e.key, t, path)
 	if path == "" && readable.Edits(e.key, "grid") <= readable.LikelyEdits(e.key) {
@@ -128,10 +127,10 @@ func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	d.fail(e.at, join(path, e.key), "unknown field%s", readable.DidYouMean(meant))
 }
 
-// itemPath returns the path of a block in a list, counted from 0: canaries.formats.1.
+// itemPath returns the path of item i of a list, such as canaries.formats.1.
 func itemPath(path string, i int) string { return join(path, strconv.Itoa(i)) }
 
-// list reads a list; a single value counts as a list of one.
+// list decodes a list. A single value is a list of one.
 func (d *decoder) list(n *node, v reflect.Value, f *field, path string) {
 	items := []*node{n}
 	if n.kind == sequenceNode {
@@ -157,7 +156,7 @@ func (d *decoder) list(n *node, v reflect.Value, f *field, path string) {
 	v.Set(out)
 }
 
-// leaf reads a single value.
+// leaf decodes a single value.
 func (d *decoder) leaf(n *node, v reflect.Value, f *field, path string) {
 	if n.kind == brokenNode {
 		d.bad = append(d.bad, path)
@@ -183,7 +182,7 @@ func (d *decoder) leaf(n *node, v reflect.Value, f *field, path string) {
 	}
 }
 
-// leafHint returns advice for a common mistake.
+// leafHint returns advice for common mistakes, or "".
 func leafHint(n *node, f *field) string {
 	t := f.element()
 	switch {
@@ -232,11 +231,11 @@ func readBool(n *node, v reflect.Value) bool {
 	return !n.quoted && (n.text == "true" || n.text == "false")
 }
 
-// number matches a decimal number, with _ allowed between digits. Its bounds keep exact arithmetic
-// cheap.
+// number matches a decimal number, with _ allowed between digits. It limits the length, so that exact
+// arithmetic is fast.
 var number = regexp.MustCompile(`^[-+]?([0-9][0-9_]{0,39})?(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?$`)
 
-// readNumber reads integers and finite numbers; 2e6 is also an integer.
+// readNumber reads an integer or a finite number. 2e6 is an integer, too.
 func readNumber(n *node, v reflect.Value, f *field) bool {
 	if n.quoted || !number.MatchString(n.text) {
 		return false

@@ -13,15 +13,15 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// scope is a block around a field, in which a condition looks up its field.
+// scope is a block that contains the current field; conditions look up their field in it.
 type scope struct {
 	value reflect.Value
 	path  string
 }
 
-// complete sets defaults, and clears fields that belong to another algorithm or optimizer. It
-// reports such a field as a mistake if the field was given together with the contradicting choice,
-// but not if the choice comes from the grid and the field from the body of the file.
+// complete sets defaults and clears fields that do not apply, such as those of another algorithm or
+// optimizer. A cleared field is a mistake if it was given together with the choice that excludes it, but
+// not if the field is in the body of the file and the choice in the grid.
 func (d *decoder) complete(e *Experiment) {
 	d.refused = d.bad
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
@@ -89,7 +89,7 @@ func (m *Model) complete(unitsGiven bool) {
 	}
 }
 
-// plain returns the adapters without fields that equal their defaults, so that equal cells are found.
+// plain omits fields that equal their defaults, so that equal cells have equal adapters.
 func (a *Adapters) plain() *Adapters {
 	plain := *a
 	if plain.Alpha == float64(plain.Rank) {
@@ -104,8 +104,8 @@ func (a *Adapters) plain() *Adapters {
 	return &plain
 }
 
-// clientRate returns the default learning rate of clients: 0.5 for language models (Augenstein et
-// al. 2020, appendix B.2), 0.0005 for a gan (table 9).
+// clientRate returns the default learning rate of clients: 0.5 for language models (Augenstein et al. 2020,
+// appendix B.2), 0.0005 for a gan (table 9).
 func (m *Model) clientRate() float64 {
 	if m.Kind == models.GAN {
 		return 0.0005
@@ -113,8 +113,8 @@ func (m *Model) clientRate() float64 {
 	return 0.5
 }
 
-// completeSampling sets the default sampling of sgd: none without privacy, otherwise the one with
-// the smallest epsilon.
+// completeSampling sets the default sampling of sgd: none without privacy, otherwise the sampling with the
+// smallest epsilon.
 func (d *decoder) completeSampling(t *Training) {
 	const path = "training.sampling"
 	switch {
@@ -127,7 +127,7 @@ func (d *decoder) completeSampling(t *Training) {
 	}
 }
 
-// complete sets the values that follow from other fields.
+// complete sets values that follow from other fields.
 func (p *Privacy) complete(cohort int) {
 	if p == nil {
 		return
@@ -143,7 +143,7 @@ func (p *Privacy) complete(cohort int) {
 // Secret reports whether noise and cohorts come from a secret key.
 func (p *Privacy) Secret() bool { return p != nil && p.Randomness == privacy.Secret }
 
-// Accounting returns the conversion of the cell's epsilons, empty for the classic one, given or default.
+// Accounting returns the conversion of epsilons, or "" for the classic one.
 func (p *Privacy) Accounting() privacy.Conversion {
 	if p.Conversion == privacy.Classic {
 		return ""
@@ -151,10 +151,10 @@ func (p *Privacy) Accounting() privacy.Conversion {
 	return p.Conversion
 }
 
-// Prover returns the accountant of the cell, given or default.
+// Prover returns the given or default accountant.
 func (p *Privacy) Prover() privacy.Accountant { return cmp.Or(p.Accountant, privacy.Tightest) }
 
-// ClipQuantile returns the adaptive clipping of the cell, nil with a fixed clip norm.
+// ClipQuantile returns the adaptive clipping, or nil for a fixed clip norm.
 func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {
 	if p.Adaptive == nil {
 		return nil
@@ -164,7 +164,7 @@ func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {
 	}
 }
 
-// completeBlock completes the innermost of the scopes and its blocks.
+// completeBlock completes the last of the scopes and the blocks in it.
 func (d *decoder) completeBlock(scopes []scope) {
 	here := scopes[len(scopes)-1]
 	for _, f := range fieldsOf(here.value.Type()) {
@@ -196,7 +196,8 @@ func (d *decoder) setDefault(v reflect.Value, f *field) {
 	d.leaf(&node{kind: scalarNode, text: f.fallback}, v, f, f.name)
 }
 
-// applies looks the condition's field up in the nearest block that has it.
+// applies reports whether the condition of a field holds. It looks up the condition's field in the nearest
+// block that has it.
 func (d *decoder) applies(f field, scopes []scope, path string) bool {
 	if f.when.field == "" {
 		return true
@@ -216,10 +217,10 @@ func (d *decoder) applies(f field, scopes []scope, path string) bool {
 	return true
 }
 
-// absent represents a missing choice among the values of a condition.
+// absent stands for an absent choice in the values of a condition.
 const absent = "absent"
 
-// contradicts reports a field that was given together with a choice that makes it useless.
+// contradicts reports a field given together with a choice that makes it useless.
 func (d *decoder) contradicts(path, chooser, choice string, useful []string) {
 	switch {
 	case !d.givenTogether(path, chooser):
@@ -230,8 +231,8 @@ func (d *decoder) contradicts(path, chooser, choice string, useful []string) {
 	}
 }
 
-// givenTogether reports whether a field was given together with another, or in the body of a file
-// that does not give the other.
+// givenTogether reports whether a field is given in the same layer as another, or in the body if the other
+// is not given.
 func (d *decoder) givenTogether(path, other string) bool {
 	given := d.present[path]
 	if given == nil || given.kind == nullNode {
@@ -244,15 +245,15 @@ func (d *decoder) givenTogether(path, other string) bool {
 	return given.layer == otherIn
 }
 
-// sound reports whether the fields at the paths, separated by spaces, have all passed their own checks.
+// sound reports whether no field at, above or below the paths, which spaces separate, has a mistake of its own.
 func (d *decoder) sound(paths string) bool {
 	return !slices.ContainsFunc(strings.Fields(paths), func(path string) bool { return touches(d.refused, path) })
 }
 
-// isBad reports whether there is a mistake at, below or above a path.
+// isBad reports whether a mistake is at, below or above a path.
 func (d *decoder) isBad(path string) bool { return touches(d.bad, path) }
 
-// touches reports whether one of the paths is at, below or above another one.
+// touches reports whether one of the paths is at, below or above other.
 func touches(paths []string, other string) bool {
 	return slices.ContainsFunc(paths, func(path string) bool {
 		return within(path, other) || within(other, path)

@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/training"
 )
 
-// implied adds implied fields to a tree: a training.command without an algorithm is the whole training.
+// implied adds training.algorithm: external if training.command is given without an algorithm.
 func implied(tree *node) *node {
 	command := tree.find("training.command")
 	if command == nil || command.kind == nullNode || tree.find("training.algorithm") != nil {
@@ -64,7 +64,7 @@ func (c *checker) code() {
 	c.codeRoles()
 }
 
-// unlike reports fields that apply only to built-in or imported models.
+// unlike rejects fields that do not apply to external models.
 func (c *checker) unlike(kind string) {
 	c.refuse([]string{"data.pairs", "data.disagreement", "prepare", "audit.every", "audit.at"}, []string{kind},
 		"does not apply to model.kind: external; remove it for this cell")
@@ -78,7 +78,7 @@ func (c *checker) unlike(kind string) {
 // ofForeign reports whether an audit measures models trained by external code.
 func ofForeign(d audits.Description) bool { return d.ByScores || d.ByTrainer }
 
-// auditsThat lists the audits of the cell's data that fit, separated by commas.
+// auditsThat returns the sorted names of the audits that fit the data and meet a condition, separated by commas.
 func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	var names []string
 	for _, d := range all.Audits() {
@@ -90,7 +90,7 @@ func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// checkCode compares the given digests of the code with its actual digests.
+// checkCode compares the given digests of the code with the actual ones.
 func (c *dataChecker) checkCode() {
 	t := &c.Experiment.Training
 	check := func(path, given string, found storage.Digest) {
@@ -108,7 +108,7 @@ func (c *dataChecker) checkCode() {
 
 const clientCommand = "training.client_command"
 
-// ClientProgram returns the external program that trains the clients; nil if there is none.
+// ClientProgram returns the program of training.client_command, or nil.
 func (e *Experiment) ClientProgram() *clientprograms.Program {
 	t := &e.Training
 	if t.ClientCommand == "" {
@@ -117,11 +117,11 @@ func (e *Experiment) ClientProgram() *clientprograms.Program {
 	return &clientprograms.Program{Command: t.ClientCommand, Code: t.CodeSHA256, Config: json.RawMessage(t.Job), Image: models.ImageShape(e.Data.Shape())}
 }
 
-// TrainerCode is the directory of the trainer of PyTorchEngine among the embedded files.
+// TrainerCode is the directory of the PyTorch trainer in the embedded files.
 const TrainerCode = "coalmine.torch"
 
-// Trainer returns the program that trains the clients: a ClientProgram, or the trainer of
-// PyTorchEngine with a config; nil if there is none.
+// Trainer returns the program that trains the clients: ClientProgram or the PyTorch trainer, which gets the
+// config. It returns nil if Coalmine trains them.
 func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientprograms.Program, error) {
 	if e.Training.Engine != PyTorchEngine {
 		return e.ClientProgram(), nil
@@ -130,7 +130,7 @@ func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientpro
 	return &clientprograms.Program{Command: "python3 -m coalmine.torch", Code: e.Training.PyTorch.CodeSHA256, Config: text}, err
 }
 
-// engine checks a cell with clients trained by the trainer in PyTorch.
+// engine checks a cell whose clients the PyTorch trainer trains.
 func (c *checker) engine() {
 	const engine = "training.engine"
 	if c.Training.Engine != PyTorchEngine {
@@ -153,7 +153,7 @@ func (c *checker) engine() {
 	}
 }
 
-// externalClients checks a cell with clients trained by external code.
+// externalClients checks a cell with training.client_command.
 func (c *checker) externalClients() {
 	if strings.TrimSpace(c.Training.ClientCommand) == "" {
 		c.fail([]string{clientCommand}, "is empty; expected the command that trains clients, such as %q", "python3 client.py")
@@ -178,9 +178,9 @@ func (c *checker) externalClients() {
 
 func byProgram(d audits.Description) bool { return d.ByProgram }
 
-// Batches returns the effect of short batches on the learning rate of the clients; sizes counts the
-// clients by their number of examples. It is nil if few clients have less than a batch, and for
-// trainings without built-in clients.
+// Batches returns the effect of small batches on the clients' learning rate. sizes maps numbers of examples
+// to the number of clients that have them. Batches returns nil if few clients have less than a batch, and
+// for other trainings.
 func (e *Experiment) Batches(sizes map[int]int) *training.Batches {
 	if !e.TrainsClients() {
 		return nil
@@ -194,8 +194,8 @@ func (e *Experiment) TrainsClients() bool {
 	return e.Training.Algorithm == FedAvg && e.ClientProgram() == nil
 }
 
-// foreign maps names of settings in other tools to fields. It applies to the first name of a path, and
-// in blocks without such a field; synonyms within one block are in the tags of its fields (also).
+// foreign maps names of settings in other tools to fields. It applies to the first name of a path, and in
+// blocks without a similar field. Synonyms within a block are in the tags of its fields (also).
 var foreign = map[string]string{
 	// PyTorch, Keras, Hugging Face.
 	"learning_rate": "training.client.learning_rate", "lr": "training.client.learning_rate",
@@ -225,7 +225,7 @@ var foreign = map[string]string{
 	"num_canaries": "canaries.per_configuration", "canary_format": "canaries.format", "num_references": "audit.random_sampling.references",
 }
 
-// CodeRole is a receiver of files of training.code.
+// CodeRole is a part of a training that receives files of training.code.
 type CodeRole int
 
 // Roles of code.
@@ -235,7 +235,7 @@ const (
 	ScorerCode
 )
 
-// files returns the patterns of each role.
+// files returns the patterns of each role, indexed by CodeRole.
 func (r *CodeRoles) files() [3][]string {
 	if r == nil {
 		return [3][]string{}
@@ -243,7 +243,7 @@ func (r *CodeRoles) files() [3][]string {
 	return [...][]string{TrainingCode: r.Training, ClientCode: r.Client, ScorerCode: r.Scorer}
 }
 
-// Omits reports whether a role does not get a file: only other roles name it.
+// Omits reports whether a role does not get a file because only other roles name it.
 func (r *CodeRoles) Omits(role CodeRole, file string) bool {
 	omits := false
 	for other, patterns := range r.files() {
@@ -256,7 +256,7 @@ func (r *CodeRoles) Omits(role CodeRole, file string) bool {
 	return omits
 }
 
-// namesFile reports whether a pattern names a file, or a folder that contains it.
+// namesFile reports whether a pattern names a file or a folder that contains it.
 func namesFile(pattern, file string) bool {
 	for ; file != "."; file = path.Dir(file) {
 		if ok, err := path.Match(strings.TrimSuffix(pattern, "/"), file); ok && err == nil {
@@ -276,7 +276,7 @@ func (r *CodeRoles) Unmatched(files []string) []string {
 	})
 }
 
-// codeRoles checks the block.
+// codeRoles checks training.code_roles.
 func (c *checker) codeRoles() {
 	const block = "training.code_roles"
 	t := &c.Training
@@ -296,8 +296,8 @@ func (c *checker) codeRoles() {
 	}
 }
 
-// CodeOf returns the directory of the training's code and its digest, as far as known: training.code, or the
-// trainer of PyTorchEngine.
+// CodeOf returns the directory of the training's code, training.code or TrainerCode, and the digest, which
+// is "" until it is known.
 func (t *Training) CodeOf() (directory string, digest *string) {
 	if t.PyTorch != nil {
 		return TrainerCode, &t.PyTorch.CodeSHA256
@@ -313,12 +313,12 @@ func (t *Training) TrainedBy() CodeRole {
 	return TrainingCode
 }
 
-// ScorerApart reports whether the scoring command has its own code.
+// ScorerApart reports whether the scoring command has its own part of the code.
 func (t *Training) ScorerApart() bool {
 	return t.Code != "" && t.CodeRoles != nil && t.Algorithm == External
 }
 
-// scorerCode returns the digest of the scoring command's code, "" without code.
+// scorerCode returns the digest of the scoring command's code, or "" without code.
 func (t *Training) scorerCode() string {
 	if t.ScorerApart() {
 		return t.ScorerSHA256

@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/readable"
 )
 
-// field holds the tags of a struct field, and the place of its value.
+// field describes a struct field by its tags and locates its value.
 type field struct {
 	name      string
 	declared  reflect.StructField
@@ -32,8 +32,8 @@ type field struct {
 	inside    bool // a value within a block of type Free
 }
 
-// condition makes a field depend on the value of another one: the nearest preceding field of that
-// name or path in its own block or in a block around it.
+// condition makes a field depend on another one: the field at this path in the nearest of the blocks around
+// it that have such a field.
 type condition struct {
 	field  string
 	values []string
@@ -47,8 +47,7 @@ var (
 
 var fieldCache sync.Map // reflect.Type -> []field
 
-// fieldsOf lists the fields of a struct in order, including fields of embedded structs and fields
-// that audits add.
+// fieldsOf returns the fields of a struct in order, including those of embedded structs and those that audits add.
 func fieldsOf(t reflect.Type) []field {
 	if cached, ok := fieldCache.Load(t); ok {
 		return cached.([]field)
@@ -66,7 +65,7 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// fieldNamed returns the field of a struct with a name.
+// fieldNamed returns the field of a struct with this name.
 func fieldNamed(t reflect.Type, name string) (field, bool) {
 	fields := fieldsOf(t)
 	if i := slices.IndexFunc(fields, func(f field) bool { return f.name == name }); i >= 0 {
@@ -75,8 +74,8 @@ func fieldNamed(t reflect.Type, name string) (field, bool) {
 	return field{}, false
 }
 
-// fieldAt returns the field at a path below a block, and its value. It returns false if the path names no field, or leads
-// through an absent block.
+// fieldAt returns the field at a path below a block, and its value. It returns false if there is no such
+// field or a block on the path is absent.
 func fieldAt(block reflect.Value, path string) (f field, v reflect.Value, ok bool) {
 	v = block
 	for _, name := range splitPath(path) {
@@ -106,7 +105,7 @@ func readTags(in reflect.Type, f reflect.StructField) field {
 	return out
 }
 
-// wordsOf returns the words that a field's type lists; nil for other fields.
+// wordsOf returns the words that a field's type lists, or nil.
 func wordsOf(f reflect.StructField) []string {
 	t := f.Type
 	if t.Kind() == reflect.Slice {
@@ -141,7 +140,7 @@ func (f *field) blocks() (reflect.Type, bool) {
 	return t, f.typ.Kind() == reflect.Slice && t.Kind() == reflect.Struct && t != probabilityType && t != shareType
 }
 
-// element returns the type of a value, without pointer and list.
+// element returns the type of a field's values, without pointer and list.
 func (f *field) element() reflect.Type {
 	t := f.typ
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -150,7 +149,7 @@ func (f *field) element() reflect.Type {
 	return t
 }
 
-// expected describes the allowed values of a field.
+// expected describes the allowed values of a field, for messages.
 func (f *field) expected() string {
 	if _, ok := f.block(); ok {
 		return "a block of fields"
@@ -177,7 +176,7 @@ func (f *field) expected() string {
 	return "a whole number" + f.limits.String()
 }
 
-// lookup finds the field at a path, such as training.privacy.clip.
+// lookup returns the field at a path, such as training.privacy.clip.
 func lookup(path string) (field, bool) {
 	var f field
 	t := experimentType
@@ -199,7 +198,7 @@ func lookup(path string) (field, bool) {
 	return f, path != ""
 }
 
-// allPaths lists every path of the experiment, blocks included, in the order of the types.
+// allPaths returns the paths of all fields and blocks, in the order of the types.
 var allPaths = sync.OnceValue(func() []string {
 	var paths []string
 	var walk func(t reflect.Type, prefix string)
@@ -215,9 +214,9 @@ var allPaths = sync.OnceValue(func() []string {
 	return paths
 })
 
-// suggest returns the probable field for an unknown one: a neighbour with that synonym or a similar
-// spelling, a field of the same name in another block, or the name from another tool, which takes
-// precedence at the start of a path. It returns "" if nothing is similar.
+// suggest returns the probable path for an unknown field, or "": a field of the block with that synonym or
+// a similar name, a field of that name in another block, or a name from another tool. At the start of a
+// path, names from other tools precede similar names.
 func suggest(unknown string, t reflect.Type, prefix string) string {
 	best, distance := "", readable.LikelyEdits(unknown)+1
 	for _, f := range fieldsOf(t) {
@@ -236,11 +235,11 @@ func suggest(unknown string, t reflect.Type, prefix string) string {
 	return cmp.Or(best, elsewhere(unknown, prefix), foreign[unknown])
 }
 
-// maxElsewhere is the maximum number of fields of one name in a suggestion.
+// maxElsewhere is the maximum number of fields of the same name in a suggestion.
 const maxElsewhere = 3
 
-// elsewhere names the fields with a name or synonym whose paths share the most keys with prefix,
-// and of these the outermost; "" if there are too many.
+// elsewhere returns the fields of this name or synonym whose paths share the most leading keys with prefix,
+// and of these the outermost. It returns "" if there are too many.
 func elsewhere(unknown, prefix string) string {
 	var found []string
 	best := [2]int{-1, 0}
@@ -273,7 +272,7 @@ func inCommon(a, b string) int {
 	return n
 }
 
-// suggestPath is suggest for a whole path.
+// suggestPath returns the probable path for an unknown one, or "".
 func suggestPath(unknown string) string {
 	around, name := cutLast(unknown)
 	t := experimentType
@@ -298,7 +297,7 @@ type interval struct {
 	openLow, openHigh bool
 }
 
-// parseInterval reads a range tag; a malformed one is a mistake in this package.
+// parseInterval reads a range tag, and panics if it is malformed.
 func parseInterval(text string) *interval {
 	low, high, ok := strings.Cut(text[1:len(text)-1], ",")
 	l, okLow := new(big.Rat).SetString(low)
@@ -317,7 +316,7 @@ func (v *interval) contains(x *big.Rat) bool {
 	return (low > 0 || low == 0 && !v.openLow) && (high < 0 || high == 0 && !v.openHigh)
 }
 
-// String returns the end of a sentence: " from 1 to 20", " above 0, at most 1".
+// String returns the end of a phrase, such as " from 1 to 20" or " above 0, at most 1".
 func (v *interval) String() string {
 	if v == nil {
 		return ""
@@ -336,7 +335,7 @@ func (v *interval) String() string {
 	return from + low + to + high
 }
 
-// maxDigits is the maximum number of digits of a whole number; longer ones are rounded, as 1e+300.
+// maxDigits is the maximum number of digits of a whole number in messages. Longer ones are printed like 1e+300.
 const maxDigits = 16
 
 func decimalText(r *big.Rat) string {

@@ -16,21 +16,21 @@ import (
 
 // grid is the part of a file that expands one experiment into several cells.
 //
-// Axes multiply, in the file's order, the last one fastest. A value is merged into the file's body:
-// a scalar or list replaces, a block merges field by field, null removes. Include adds cells, each
-// the body with some overrides; exclude removes the cells whose resolved fields equal all of its
-// values. Replicates repeat each of these cells for every seed.
+// Axes multiply in the file's order, the last one fastest. Each value is merged into the file's body: a
+// block field by field, other values replace, null removes. Each item of include adds a cell, the body with
+// these values merged in. Each item of exclude removes the cells whose resolved fields equal all of its
+// values. Replicates repeat all cells for each seed.
 type grid struct {
 	at         position
 	body       *node
 	axes       []axis
 	include    [][]pathValue
 	exclude    []exclusion
-	replicates []pathValue // seeds; nil without replicates
-	refused    []string    // paths of the body's mistakes
+	replicates []pathValue // one per seed; nil without replicates
+	refused    []string    // paths of mistakes in the body
 }
 
-// axis is one path and its values.
+// axis is a path and its values.
 type axis struct {
 	path   string
 	at     position
@@ -44,22 +44,21 @@ type pathValue struct {
 	json  json.RawMessage // value in canonical form
 }
 
-// exclusion is a condition on resolved fields.
+// exclusion is a condition on the fields of a resolved experiment.
 type exclusion struct {
 	at      position
-	matches []leafValue // "null": the field is absent
+	matches []leafValue // "null" means that the field is absent
 }
 
-// gridReader reads the grid and checks each of its values by itself.
+// gridReader reads the grid and checks each value by itself.
 type gridReader struct {
 	*decoder
 	grid   grid
 	layer  layer
-	listed bool // whether replicates lists its seeds
+	listed bool // whether replicates is a list of seeds
 }
 
-// readGrid removes the grid from the tree. It checks the form of the body and of every value,
-// whether or not a cell uses it.
+// readGrid removes the grid from the tree. It checks the form of the body and of each value, even if no cell uses it.
 func readGrid(root *node, ps *problems) *grid {
 	d := newDecoder(ps)
 	d.patch = true
@@ -99,13 +98,13 @@ func (r *gridReader) read(g *node) {
 			r.fail(e.at, "grid."+e.key, "unknown field; expected one of %s%s", strings.Join(known, ", "), readable.DidYouMean(cmp.Or(foreign[e.key], readable.Nearest(e.key, known))))
 		}
 	}
-	misnamed := func(e entry) bool { return !slices.Contains(known, e.key) } // which was reported already
+	misnamed := func(e entry) bool { return !slices.Contains(known, e.key) } // reported already
 	if !slices.ContainsFunc(g.entries, misnamed) && !slices.ContainsFunc([]string{"axes", "include", "replicates"}, func(key string) bool { return holdsSomething(g.get(key)) }) {
 		r.fail(g.at, "grid", "is empty; expected axes or include with at least one value, or replicates, or no grid for a single cell")
 	}
 }
 
-// holdsSomething is also true for a broken node, which was reported already.
+// holdsSomething reports whether a node has content. A broken node counts, because its mistake was reported already.
 func holdsSomething(n *node) bool {
 	return n != nil && (n.kind == brokenNode || n.kind == scalarNode || len(n.entries) > 0 || len(n.items) > 0)
 }
@@ -154,7 +153,7 @@ func (r *gridReader) axis(e entry) {
 	}
 }
 
-// overrides reads a block of path: value.
+// overrides reads a block of values by path.
 func (r *gridReader) overrides(n *node, name string) []pathValue {
 	if n.kind != mappingNode || len(n.entries) == 0 {
 		r.fail(n.at, name, "is %s; expected a block such as {training.cohort: 50}", n.describe())
@@ -203,7 +202,7 @@ func (r *gridReader) exclusion(n *node) {
 	}
 }
 
-// canonicalValue returns a well-formed value as JSON, as in a resolved experiment.
+// canonicalValue returns a valid value as JSON in the form of a resolved experiment.
 func canonicalValue(n *node, f *field) json.RawMessage {
 	if n.kind == nullNode {
 		return json.RawMessage("null")
@@ -223,8 +222,8 @@ func canonicalValue(n *node, f *field) json.RawMessage {
 	return mustMarshal(members)
 }
 
-// conflicts finds fields that two axes set, or an axis and an override: one of them would have no
-// effect.
+// conflicts reports fields set by two axes, by an axis and an override, or twice in an item of include: one
+// of the values would have no effect.
 func (r *gridReader) conflicts() {
 	r.seedsAlone()
 	owners := make([][]string, len(r.grid.axes))
@@ -256,7 +255,7 @@ func (r *gridReader) conflicts() {
 	}
 }
 
-// overlap finds a path of b that is at, above or below a path of a.
+// overlap returns the first path of b that is at, above or below a path of a.
 func overlap(a, b []string) (string, bool) {
 	for _, path := range b {
 		if slices.ContainsFunc(a, func(other string) bool { return within(path, other) || within(other, path) }) {
@@ -266,7 +265,7 @@ func overlap(a, b []string) (string, bool) {
 	return "", false
 }
 
-// overridden lists the leaves that come from overrides.
+// overridden returns the values that come from overrides, with their paths.
 func (n *node) overridden(path string) []pathValue {
 	if n.kind != mappingNode {
 		if n.layer == overrideLayer {
@@ -281,7 +280,7 @@ func (n *node) overridden(path string) []pathValue {
 	return out
 }
 
-// size returns the number of points, at most limit + 1.
+// size returns the number of points of the grid, but at most limit + 1.
 func (g *grid) size(limit int) int {
 	n := 1
 	for _, a := range g.axes {
@@ -292,10 +291,10 @@ func (g *grid) size(limit int) int {
 	return min(n+len(g.include), limit+1)
 }
 
-// cellCount returns the number of cells before exclusion, at most limit + 1.
+// cellCount returns the number of cells before exclusion, but at most limit + 1.
 func (g *grid) cellCount(limit int) int { return min(g.size(limit)*max(1, len(g.replicates)), limit+1) }
 
-// point returns the values of the i-th point: first the product of the axes, then the included cells.
+// point returns the values of point i. The points of the axes precede those of include.
 func (g *grid) point(i int) []pathValue {
 	product := 1
 	for _, a := range g.axes {
@@ -324,19 +323,19 @@ func (x *exclusion) matchesAll(values []leafValue) bool {
 	return true
 }
 
-// cellName numbers cells from c01, with as many digits as the last one.
+// cellName returns the name of a cell, such as c01. All names in a grid have equally many digits.
 func cellName(index, count int) string { return numbered("c", index, count) }
 
 func numbered(letter string, index, count int) string {
 	return fmt.Sprintf("%s%0*d", letter, max(2, len(fmt.Sprint(count))), index+1)
 }
 
-// pathPattern matches a path in --set. Names of fields are lowercase with underscores; one with another letter
-// is an unknown field, or one of training.job.
+// pathPattern matches a path in --set. Letters other than lower-case ones occur only in unknown fields and
+// in training.job.
 var pathPattern = regexp.MustCompile(`^[\w-]+(\.[\w-]+)*$`)
 
-// applySets merges overrides such as training.cohort=50 into the tree, in order. The position of
-// their mistakes is "--set training.cohort=50".
+// applySets merges overrides such as training.cohort=50 into the tree, in order. Their mistakes have
+// positions such as "--set training.cohort=50".
 func applySets(root *node, sets []string, ps *problems) *node {
 	for _, set := range sets {
 		if patch := override(set, ps); patch != nil {
@@ -346,8 +345,8 @@ func applySets(root *node, sets []string, ps *problems) *node {
 	return root
 }
 
-// override reads path=value. The value is YAML: a word, a number, a list, a
-// mapping in braces, or null, which removes the field.
+// override reads path=value. The value is YAML: a word, number, list or mapping in braces, or null to
+// remove the field.
 func override(set string, ps *problems) *node {
 	at := position{source: "--set " + shorten(set)}
 	path, text, ok := strings.Cut(set, "=")
@@ -362,7 +361,7 @@ func override(set string, ps *problems) *node {
 	}
 	value = value.standing(at).in(overrideLayer)
 	if axis, ok := strings.CutPrefix(path, "grid.axes."); ok {
-		// The names of axes are paths: one key with dots in it.
+		// The name of an axis is a path: one key with dots.
 		axes := &node{kind: mappingNode, at: at, layer: overrideLayer, entries: []entry{{axis, at, value}}}
 		return nest("grid.axes", at, axes)
 	}

@@ -16,13 +16,13 @@ import (
 	"coalmine/privacy"
 )
 
-// leafValue is one field of a resolved experiment.
+// leafValue is the path and JSON value of a field in a resolved experiment.
 type leafValue struct {
 	path string
 	json string
 }
 
-// leafValues lists the fields that a resolved experiment contains, in the order of the types.
+// leafValues returns the fields in a resolved experiment, in the order of the types.
 func leafValues(e *Experiment) []leafValue {
 	var out []leafValue
 	var walk func(v reflect.Value, path string)
@@ -50,11 +50,11 @@ func leafValues(e *Experiment) []leafValue {
 	return out
 }
 
-// absent reports whether the JSON of a field is omitted.
+// absent reports whether the JSON omits a field.
 func (f *field) absent(v reflect.Value) bool { return f.omitZero && v.IsZero() }
 
-// label sets the label of every cell: the one that the file gives, or one made of the cell's
-// settings. Cells with equal labels from the file get both.
+// label sets the label of each cell: the one that the file gives, or one that states the cell's settings.
+// Cells with the same label in the file get both.
 func label(cells []Cell) {
 	labelBySettings(cells)
 	times := make(map[string]int)
@@ -72,8 +72,8 @@ func label(cells []Cell) {
 	}
 }
 
-// labelBySettings labels cells by the setting in the papers' terms (partition, algorithm, batch),
-// as far as the cells differ in it, and then by other fields that distinguish them.
+// labelBySettings labels cells with those parts of the setting (partition, algorithm, batch) in which they
+// differ, and then with other fields until the labels differ.
 func labelBySettings(cells []Cell) {
 	columns := differingColumns(cells)
 	for _, part := range settingParts {
@@ -83,7 +83,7 @@ func labelBySettings(cells []Cell) {
 			}
 		}
 	}
-	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) { // allPaths lacks the fields of free blocks
+	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) { // allPaths lacks fields of free blocks
 		column := columns[path]
 		if !distinguishes(cells, column) {
 			continue
@@ -94,8 +94,8 @@ func labelBySettings(cells []Cell) {
 	}
 }
 
-// differingColumns returns, by path, the values of all cells for the fields in which cells differ,
-// "" for an absent field. Rounds that follow from epochs are excluded.
+// differingColumns returns, by path, the JSON values of the fields in which cells differ, one per cell. A
+// value is "" if the field is absent. Rounds that follow from epochs and the label are excluded.
 func differingColumns(cells []Cell) map[string][]string {
 	first := make(map[string]string)
 	for _, leaf := range leafValues(cells[0].Experiment.asFile()) {
@@ -118,11 +118,11 @@ func differingColumns(cells []Cell) map[string][]string {
 	return columns
 }
 
-// labelPath is the only field that is never part of a label.
+// labelPath is the path of the label, which is never a part of labels.
 const labelPath = "label"
 
-// Unlabelled lists the fields in which cells differ but which their labels omit, in the order of
-// the file. For replicates it includes the seed.
+// Unlabelled returns the fields in which cells differ but which their labels omit, in the order of the
+// file. It omits the seed of replicates.
 func (s *Spec) Unlabelled() (paths []string) {
 	columns := differingColumns(s.Cells)
 	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) {
@@ -135,8 +135,7 @@ func (s *Spec) Unlabelled() (paths []string) {
 	return paths
 }
 
-// labelled reports whether the labels of all cells name the value of a field, directly or by a part
-// of the setting.
+// labelled reports whether the labels of all cells state the value of a field, directly or in a part of the setting.
 func (s *Spec) labelled(path string, column []string) bool {
 	for _, part := range settingParts {
 		if slices.Contains(part.fields, path) && s.determines(part, column) {
@@ -151,7 +150,8 @@ func (s *Spec) labelled(path string, column []string) bool {
 	return true
 }
 
-// determines reports whether labels with equal texts of a part of the setting have equal values.
+// determines reports whether all labels contain a part of the setting, and equal texts of that part mean
+// equal values in the column.
 func (s *Spec) determines(part settingPart, column []string) bool {
 	values := make(map[string]string)
 	for i := range s.Cells {
@@ -165,8 +165,8 @@ func (s *Spec) determines(part settingPart, column []string) bool {
 	return true
 }
 
-// setValue records the value of a cell. A column starts with the first cell that differs from cell
-// 0.
+// setValue records the value of a cell in a column. The column begins to exist at the first cell that
+// differs from cell 0.
 func setValue(columns map[string][]string, leaf leafValue, cell, cells int, first string) {
 	column, there := columns[leaf.path]
 	if !there && leaf.json == first {
@@ -186,7 +186,7 @@ func addPart(c *Cell, part string) {
 	c.Label += part
 }
 
-// settingPart is a part of the setting in the first column of the papers' tables.
+// settingPart is a part of the setting in the papers' tables.
 type settingPart struct {
 	fields []string
 	text   func(*Experiment) string
@@ -209,13 +209,12 @@ var settingParts = []settingPart{
 	},
 }
 
-// differs reports whether cells differ in one of the fields.
+// differs reports whether cells differ in a field of the part.
 func (p settingPart) differs(columns map[string][]string) bool {
 	return slices.ContainsFunc(p.fields, func(path string) bool { return columns[path] != nil })
 }
 
-// distinguishes reports whether a field differs between two cells with equal labels. The column is
-// nil if no cells differ in the field.
+// distinguishes reports whether cells with equal labels differ in a field. The column is nil if all cells agree.
 func distinguishes(cells []Cell, column []string) bool {
 	if column == nil {
 		return false
@@ -231,7 +230,7 @@ func distinguishes(cells []Cell, column []string) bool {
 	return false
 }
 
-// wordings are short forms of frequent fields in tables.
+// wordings are short forms of frequent fields, for labels.
 var wordings = map[string]string{
 	"seed":                              "seed %s",
 	"training.rounds":                   "%s rounds",
@@ -243,7 +242,7 @@ var wordings = map[string]string{
 	"model.adapters.rank":               "adapters of rank %s",
 }
 
-// absences are short forms of absent fields in tables.
+// absences are short forms of absent fields, for labels.
 var absences = map[string]string{"model.adapters.rank": "no adapters"}
 
 func wording(path, value string) string {
@@ -260,7 +259,7 @@ func wording(path, value string) string {
 	return readable.Text(path) + "=" + text
 }
 
-// wording describes the value of a field of the cell, "" if the cell's JSON omits the field.
+// wording describes the value of a field. An empty value means that the cell's JSON omits the field.
 func (c *Cell) wording(path, value string) string {
 	if value == "" {
 		value = c.Experiment.omittedZero(path)
@@ -268,9 +267,8 @@ func (c *Cell) wording(path, value string) string {
 	return wording(path, value)
 }
 
-// omittedZero returns the JSON of a number or a switch that the experiment's JSON omits because it
-// is zero. It returns "" if the field has another value or does not apply: a block around it is
-// absent, or zero is out of its range.
+// omittedZero returns the JSON of a number or switch that is omitted because it is zero. It returns "" if
+// the field has another value or does not apply, because a block around it is absent or zero is out of range.
 func (e *Experiment) omittedZero(path string) string {
 	f, v, ok := fieldAt(reflect.ValueOf(e), path)
 	if !ok {
@@ -283,8 +281,8 @@ func (e *Experiment) omittedZero(path string) string {
 	return string(mustMarshal(v.Interface()))
 }
 
-// Setting names the training as in the tables of Thakkar et al. 2020: SGD, Momentum, DP-SGD,
-// FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg; and DP-FTRL with its mechanism.
+// Setting names the training as in the tables of Thakkar et al. 2020 (SGD, Momentum, DP-SGD, FedAvg,
+// FedAvg+Adam, FedAvg+Clip, DP-FedAvg), or DP-FTRL with its mechanism.
 func (t *Training) Setting() string {
 	switch {
 	case t.Algorithm == External:
@@ -312,7 +310,7 @@ func (t *Training) Setting() string {
 	return strings.Join(append([]string{t.averaging()}, also...), "+")
 }
 
-// batch names the cohort, if there is one.
+// batch returns the cohort as in "b=500", or "" without one.
 func (t *Training) batch() string {
 	if t.Cohort == 0 {
 		return ""
@@ -320,7 +318,7 @@ func (t *Training) batch() string {
 	return "b=" + strconv.Itoa(t.Cohort)
 }
 
-// averaging names federated averaging by its noise.
+// averaging names the kind of federated averaging.
 func (t *Training) averaging() string {
 	switch p := t.Privacy; {
 	case p == nil || p.NoiseMultiplier == 0:

@@ -15,11 +15,11 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// predictor is a kind of models that predict the attribute of data.label.
+// predictor is a kind of model that predicts data.label.
 type predictor struct {
 	kind   models.Kind
 	label  source.Label
-	images bool // for images, not texts
+	images bool // reads images instead of texts
 }
 
 var predictors = []predictor{
@@ -28,7 +28,7 @@ var predictors = []predictor{
 	{models.CNNTagger, source.TagsLabel, true},
 }
 
-// predictorFor returns the kind for the label of texts or images, "" without a label.
+// predictorFor returns the kind that predicts a label of texts or images, or "".
 func predictorFor(label source.Label, images bool) models.Kind {
 	for _, p := range predictors {
 		if p.label == label && p.images == images {
@@ -38,7 +38,7 @@ func predictorFor(label source.Label, images bool) models.Kind {
 	return ""
 }
 
-// labelOf returns the attribute that a kind of model predicts, empty if it predicts none.
+// labelOf returns the label that a kind of model predicts, or "".
 func labelOf(kind models.Kind) source.Label {
 	for _, p := range predictors {
 		if p.kind == kind {
@@ -48,8 +48,7 @@ func labelOf(kind models.Kind) source.Label {
 	return ""
 }
 
-// labels checks that a cell with labelled examples predicts the labels, and rejects features of
-// other models.
+// labels checks that the model predicts data.label, and rejects features that other models need.
 func (c *checker) labels() {
 	label, kind := c.Data.Label, c.Model.Kind
 	wanted := predictorFor(label, c.Data.Level.Scheme().Images)
@@ -72,7 +71,7 @@ func (c *checker) labels() {
 	c.wholeExamples()
 }
 
-// wholeExamples reports fields that apply only to words of texts or classes of images.
+// wholeExamples rejects fields that need words of texts or classes of images.
 func (c *checker) wholeExamples() {
 	others, examples := "language models", "whole texts"
 	switch {
@@ -90,7 +89,7 @@ func (c *checker) wholeExamples() {
 	}
 }
 
-// images rejects features that apply only to texts.
+// images checks the shape of images and rejects features that need texts.
 func (c *checker) images() {
 	if c.Data.Level.Scheme().Images {
 		c.shape()
@@ -98,7 +97,7 @@ func (c *checker) images() {
 	}
 }
 
-// readsTheData checks that the model and the audits fit the data: texts or images.
+// readsTheData checks that the model and the audits can use the data.
 func (c *checker) readsTheData() {
 	c.kind("model", c.Model.Kind)
 	for _, m := range c.Audit.Requested() {
@@ -109,7 +108,7 @@ func (c *checker) readsTheData() {
 	}
 }
 
-// instead names the audits of privacy that fit the data, in place of one that does not.
+// instead recommends the privacy audits that fit the data, in place of a privacy audit that does not.
 func (c *checker) instead(m Method) string {
 	if !m.OfPrivacy {
 		return ""
@@ -123,7 +122,7 @@ func (c *checker) instead(m Method) string {
 	return ", or use " + strings.Join(fit, " or ")
 }
 
-// Shape returns the shape of the data's images; zero for texts.
+// Shape returns the shape of the images, or zero for texts.
 func (d *Data) Shape() images.Shape {
 	if !d.Level.Scheme().Images {
 		return images.Shape{}
@@ -131,7 +130,7 @@ func (d *Data) Shape() images.Shape {
 	return d.Reading().Image
 }
 
-// kind checks that the model at path reads data of this kind. An external one reads both.
+// kind checks that the model at path reads the texts or images of the data. External models read both.
 func (c *checker) kind(path string, kind models.Kind) {
 	if kind == models.External {
 		return
@@ -154,7 +153,7 @@ func (c *checker) shape() {
 	}
 }
 
-// textAlone reports the blocks that apply only to texts.
+// textAlone rejects blocks that need texts.
 func (c *checker) textAlone() {
 	for _, block := range [][2]string{
 		{"canaries", "are sequences of words or bytes, which images cannot contain"},
@@ -165,7 +164,7 @@ func (c *checker) textAlone() {
 	}
 }
 
-// Reading describes how texts become sentences, or the shape of the images, with all defaults filled in.
+// Reading describes how to read the source, with all defaults.
 func (d *Data) Reading() source.Reading {
 	tokenizer, _ := storage.ParseDigest(d.TokenizerSHA256) // zero before the file is read
 	return source.Reading{
@@ -179,7 +178,7 @@ func (d *Data) Reading() source.Reading {
 	}.Complete()
 }
 
-// grouped reports whether users' examples are divided by their groups.
+// grouped reports whether users' examples are divided by group.
 func (d *Data) grouped() bool { return d.Devices != nil && d.Devices.Prior == devices.Groups }
 
 func (c *Columns) names() forms.Columns {
@@ -189,7 +188,7 @@ func (c *Columns) names() forms.Columns {
 	return forms.Columns(*c)
 }
 
-// shape returns the shape of the images; the zero value represents the default.
+// shape returns the given shape of the images, or zero for the default.
 func (m *Image) shape() images.Shape {
 	if m == nil {
 		return images.Shape{}
@@ -200,8 +199,8 @@ func (m *Image) shape() images.Shape {
 // lacksLabels reports whether images may lack labels.
 func (m *Image) lacksLabels() bool { return m != nil && m.Unlabelled }
 
-// OrdinaryTokens returns the number of ordinary tokens: the vocabulary without special tokens but with
-// the labels of texts, or the symbols that the level defines.
+// OrdinaryTokens returns the number of tokens without special ones: the vocabulary and the labels of texts,
+// or the symbols of the level.
 func (d *Data) OrdinaryTokens() int {
 	if symbols := d.Level.Scheme().Symbols; symbols != nil {
 		return len(symbols)
@@ -209,8 +208,8 @@ func (d *Data) OrdinaryTokens() int {
 	return d.Vocabulary.Size + d.Labels()
 }
 
-// Labels returns the number of labels of texts, whose tokens precede the words.
+// Labels returns the number of tokens for labels of texts. They precede the words.
 func (d *Data) Labels() int { return len(d.Reading().LabelWords()) }
 
-// Tokens returns the size of a model's vocabulary, special tokens included.
+// Tokens returns the size of a model's vocabulary, including special tokens.
 func (d *Data) Tokens() int { return d.OrdinaryTokens() + text.FirstWord }

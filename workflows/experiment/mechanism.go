@@ -8,8 +8,8 @@ import (
 	"coalmine/tasks/datasets/population"
 )
 
-// Config returns the mechanism for tasks and recipes; nil for independent noise. Its numbers come
-// from the file or from Resolve.
+// Config returns the mechanism for tasks and recipes, or nil for independent noise. The file or Resolve
+// sets its numbers.
 func (m *Mechanism) Config() *correlated.Mechanism {
 	if m == nil {
 		return nil
@@ -17,13 +17,13 @@ func (m *Mechanism) Config() *correlated.Mechanism {
 	return &correlated.Mechanism{Kind: m.Kind, Scales: m.Scales, Decays: m.Decays, Coefficients: m.Coefficients}
 }
 
-// given reports whether the file contains the numbers.
+// given reports whether the file contains the numbers of the mechanism, if it needs any.
 func (m *Mechanism) given() bool {
 	return m.Kind == correlated.KindTree || m.Scales != nil || m.Decays != nil || m.Coefficients != nil
 }
 
-// found returns the mechanism with the best numbers for a participation, with at most as many bands
-// as rounds, and only useful buffers.
+// found returns the mechanism with the best numbers for a participation. It keeps only useful buffers, and
+// at most as many bands as rounds.
 func (m Mechanism) found(p correlated.Participation) (*Mechanism, error) {
 	switch m.Kind {
 	case correlated.KindBLT:
@@ -39,7 +39,7 @@ func (m Mechanism) found(p correlated.Participation) (*Mechanism, error) {
 	return &m, nil
 }
 
-// separated checks the separation of cohorts and the correlation of noise.
+// separated checks separated sampling and correlated noise.
 func (c *checker) separated() {
 	t := &c.Training
 	if t.Sampling == privacy.Separated && t.Central() {
@@ -61,7 +61,7 @@ func (c *checker) separated() {
 	c.coefficients(t.Privacy.Mechanism)
 }
 
-// coefficients checks given numbers.
+// coefficients checks the numbers that the file gives.
 func (c *checker) coefficients(m *Mechanism) {
 	const path = "training.privacy.mechanism."
 	if !m.given() {
@@ -85,8 +85,8 @@ func (c *checker) coefficients(m *Mechanism) {
 	}
 }
 
-// settle sets, for the given number of rounds, the values of a separated training that follow from
-// its users: the separation and the numbers of its mechanism.
+// settle returns the training with the values of a separated training that depend on its users and rounds:
+// the separation and the numbers of its mechanism.
 func (c *dataChecker) settle(rounds int) Training {
 	t := c.Experiment.Training
 	users := c.certain()
@@ -129,8 +129,8 @@ func (c *dataChecker) settleMechanism(t *Training, p correlated.Participation) {
 	t.Privacy = &changed
 }
 
-// certain returns the minimum number of users: a refilled population may be smaller than the
-// balanced one.
+// certain returns the number of users that the population has at least. A refilled one may be smaller than
+// the balanced one.
 func (c *dataChecker) certain() int {
 	users, _ := c.available()
 	if scheme, err := population.FindPartition(c.Experiment.Data.Partition); err == nil && scheme.Refills && c.Experiment.Data.Users.Words > 0 {
@@ -139,7 +139,7 @@ func (c *dataChecker) certain() int {
 	return users
 }
 
-// adopt takes over the settled values.
+// adopt copies the values that settle has set.
 func (t *Training) adopt(settled *Training) {
 	t.Separation = settled.Separation
 	if t.Privacy != nil && t.Privacy.Mechanism != nil {
@@ -170,13 +170,11 @@ type Schedule struct {
 	Every int `json:"every,omitzero" range:"[1,1000000000]" when:"kind=step" unit:"rounds (sgd: steps)"`
 	// Factor by which the rate falls.
 	Factor float64 `json:"factor,omitzero" range:"(0,1]" when:"kind=step" also:"gamma"`
-	// Share of the full rate in the last round. A training with more rounds does not continue a
-	// shorter one.
+	// Share of the full rate in the last round. A training with more rounds does not continue a shorter one.
 	Floor float64 `json:"floor,omitzero" default:"0" range:"[0,1]" when:"kind=cosine" source:"Loshchilov and Hutter 2017, equation 5"`
 }
 
-// Config returns the schedule of a training of this many rounds (sgd: steps); nil if the rate is
-// constant.
+// Config returns the schedule for a training of this many rounds (sgd: steps), or nil if the rate is constant.
 func (s *Schedule) Config(rounds int) *optimizers.Schedule {
 	if s == nil || s.Kind == optimizers.Constant && s.WarmUp == 0 {
 		return nil
@@ -185,7 +183,7 @@ func (s *Schedule) Config(rounds int) *optimizers.Schedule {
 	return &out
 }
 
-// check validates the schedule of a training of this many rounds.
+// check validates the schedule for a training of this many rounds.
 func (s *Schedule) check(rounds int) error {
 	config := s.Config(rounds)
 	if config == nil {
@@ -194,8 +192,8 @@ func (s *Schedule) check(rounds int) error {
 	return config.Validate()
 }
 
-// Config returns the update rule with its parameters. It is complete for the optimizers of a
-// resolved experiment, and invalid for an unknown name, which Parse reports.
+// Config returns the update rule with its parameters. It is valid for the optimizers of a resolved
+// experiment. For an unknown name, which Parse reports, it is invalid.
 func (o *Optimizer) Config() optimizers.Config {
 	config, err := o.RuleParameters.Config(o.Name)
 	if err != nil {
@@ -204,8 +202,8 @@ func (o *Optimizer) Config() optimizers.Config {
 	return config
 }
 
-// complete sets the parameters that the update rule uses. learningRate is the default for rules
-// whose step is as large as the gradient; for other rules, the learning rate stays 0.
+// complete sets the parameters that the update rule uses. learningRate is the default of rules with a step
+// proportional to the gradient; others have none.
 func (o *Optimizer) complete(learningRate float64) {
 	rule, err := optimizers.Find(o.Name)
 	if err != nil {
@@ -217,7 +215,7 @@ func (o *Optimizer) complete(learningRate float64) {
 	o.RuleParameters.Complete(o.Name)
 }
 
-// title names the update rule as in the papers.
+// title returns the name of the update rule in the papers.
 func (o *Optimizer) title() string {
 	rule, err := optimizers.Find(o.Name)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// Config returns the network for the data: a language model over their vocabulary, special tokens included,
-// for pairs an encoder-decoder; or a network for their images. It omits choices that equal the defaults of
-// models.Config, so that each model has one identity.
+// Config returns the network for the data: a language model over their vocabulary including special tokens,
+// an encoder-decoder for pairs, or a network for images. Choices that equal defaults of models.Config are
+// omitted, so that each model has one identity.
 func (m *Model) Config(d *Data) models.Config {
 	if m.Kind.ForImages() {
 		shape := models.ImageShape(d.Reading().Image)
@@ -41,7 +41,7 @@ func (m *Model) Config(d *Data) models.Config {
 		if m.Context != models.DefaultContext {
 			c.Context = m.Context
 		}
-		c.Blocks, _ = m.blocks() // checker.model has checked them
+		c.Blocks, _ = m.blocks() // checker.model reports the error
 		if a := m.Adapters; a != nil {
 			c.Adapters = models.NewAdapters(a.Rank, a.Alpha, a.Matrices)
 		}
@@ -70,7 +70,7 @@ func (m *Model) blocks() (b models.Blocks, err error) {
 	return b, encoding.UnmarshalJSON(m.Blocks, &b)
 }
 
-// Begin sets the network to the one of a pretrained model, and its weights to the checkpoint with the digest.
+// Begin sets the network to that of a pretrained model, and its initial weights to the checkpoint with this digest.
 func (m *Model) Begin(c models.Config, digest storage.Digest) error {
 	m.Embedding, m.Units, m.Layers, m.Heads, m.Context, m.Untied = c.Embedding, c.Units, max(1, c.Layers), c.Heads, c.Context, c.Untied
 	m.Blocks, m.PretrainedSHA256 = nil, digest.String()
@@ -86,17 +86,16 @@ func (m *Model) Begin(c models.Config, digest storage.Digest) error {
 	return err
 }
 
-// Initial returns the digest of the checkpoint at which the training starts; zero if the weights
-// are random.
+// Initial returns the digest of the checkpoint at which the training starts, or zero if the weights are random.
 func (m *Model) Initial() storage.Digest {
-	digest, _ := storage.ParseDigest(m.PretrainedSHA256) // zero without
+	digest, _ := storage.ParseDigest(m.PretrainedSHA256) // zero if it is empty
 	return digest
 }
 
-// unread reports whether the folder of a pretrained model has not been read.
+// unread reports whether the folder of a pretrained model has yet to be read.
 func (m *Model) unread() bool { return m.Pretrained != "" && m.PretrainedSHA256 == "" }
 
-// pretrained checks a model that starts with the weights of another.
+// pretrained checks a model that starts with pretrained weights.
 func (c *checker) pretrained() {
 	const field = "model.pretrained"
 	m := &c.Model
@@ -122,7 +121,7 @@ func (c *checker) pretrained() {
 	}
 }
 
-// reader returns a network that predicts the labels of texts.
+// reader returns the network that predicts labels of texts.
 func (m *Model) reader(d *Data) models.Config {
 	c := models.Config{Kind: m.Kind, Vocabulary: d.Tokens(), Embedding: m.Embedding, Units: m.Units, Labels: d.Labels()}
 	if m.Layers > 1 {
@@ -131,7 +130,7 @@ func (m *Model) reader(d *Data) models.Config {
 	return c
 }
 
-// adversarial returns the fields of a gan; zero for other kinds.
+// adversarial returns the fields of a gan, or zero for other kinds.
 func (m *Model) adversarial() models.Adversarial {
 	if m.Kind != models.GAN {
 		return models.Adversarial{}
@@ -156,11 +155,11 @@ func (m *Model) adversarial() models.Adversarial {
 	return a
 }
 
-// MaxCanaryWords is the default number of words from which canaries at the subword level are drawn.
-// It limits the parameters of tasks; five words have 2^45 sequences.
+// MaxCanaryWords is the default number of words from which canaries at the subword level are drawn. It
+// bounds the parameters of tasks; five of these words form 2^45 sequences.
 const MaxCanaryWords = 512
 
-// unlistedWords replace the words of canaries before the tokenizer is read.
+// unlistedWords represent the words of canaries until the tokenizer is read.
 var unlistedWords = makeUnlistedWords()
 
 func makeUnlistedWords() string {
@@ -171,8 +170,9 @@ func makeUnlistedWords() string {
 	return strings.Join(words, " ")
 }
 
-// ListCanaryWords lists the words from which canaries at the subword level are drawn, at most the
-// first MaxCanaryWords, in formats without a list. It does not change other experiments.
+// ListCanaryWords sets the words from which canaries at the subword level are drawn, at most
+// MaxCanaryWords, in the formats without a list. Other experiments stay unchanged. It is an error if there
+// are no words.
 func (e *Experiment) ListCanaryWords(words []string) error {
 	if e.Canaries == nil || e.Data.Level != text.SubwordLevel {
 		return nil
@@ -200,8 +200,8 @@ func (e *Experiment) ListCanaryWords(words []string) error {
 	return nil
 }
 
-// checkRead repeats the checks that depend on the canaries' words, which the tokenizer determines, and on
-// the sizes of a pretrained model.
+// checkRead repeats the checks after the tokenizer has determined the words of canaries, or the pretrained
+// model its sizes.
 func (c *Cell) checkRead() error {
 	e := &c.Experiment
 	where, content := "canaries", "words of "+e.Data.Tokenizer

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// position is a place in a file or in an override.
+// position is a position in a file or an override.
 type position struct {
 	source       string
 	line, column int
@@ -21,30 +21,28 @@ const (
 	scalarNode
 	sequenceNode
 	mappingNode
-	brokenNode // a mistake that has been reported
+	brokenNode // a mistake was reported
 )
 
-// node is a YAML value with its position. Trees share nodes, so a node is never changed once it is
-// part of a tree.
+// node is a YAML value with its position. Trees share nodes, so nodes in a tree never change.
 type node struct {
 	kind    nodeKind
 	at      position
 	layer   layer
 	text    string  // text of a scalar
-	quoted  bool    // written in quotes, or as a block, and therefore text
+	quoted  bool    // in quotes, or a literal block, and therefore text
 	items   []*node // items of a sequence
-	entries []entry // entries of a mapping, in the file's order, keys distinct
+	entries []entry // fields of a mapping in the file's order, with distinct keys
 }
 
-// layer is the part of the experiment that a node comes from: the file's body, the overrides, or a
-// certain value of the grid. It distinguishes two contradicting fields in one part from a field of
-// the body that does not apply to one cell.
+// layer is the origin of a node: the file's body, the overrides, or one axis or item of the grid.
+// Contradicting fields in one layer are a mistake; a field of the body may contradict a value of the grid.
 type layer int
 
 const (
 	bodyLayer layer = iota
 	overrideLayer
-	gridLayer // and above: one for each axis, include and exclude
+	gridLayer // and above: one for each axis, each item of include and exclude, and replicates
 )
 
 // entry is one field of a mapping.
@@ -54,7 +52,7 @@ type entry struct {
 	value *node
 }
 
-// get returns the value of a key of a mapping, or of an index of a sequence, nil if it does not exist.
+// get returns the value of a key of a mapping or an index of a sequence, or nil.
 func (n *node) get(key string) *node {
 	if n == nil {
 		return nil
@@ -70,7 +68,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// find follows a path through mappings.
+// find returns the node at a path, or nil.
 func (n *node) find(path string) *node {
 	for _, key := range splitPath(path) {
 		n = n.get(key)
@@ -78,7 +76,7 @@ func (n *node) find(path string) *node {
 	return n
 }
 
-// place returns the position of a field, or of the innermost block around it.
+// place returns the position of the field at a path, or of the innermost block around it.
 func (n *node) place(path string) position {
 	at := n.at
 	for _, key := range splitPath(path) {
@@ -90,17 +88,17 @@ func (n *node) place(path string) position {
 	return at
 }
 
-// without returns the mapping without one key.
+// without returns the mapping without a key.
 func (n *node) without(key string) *node {
 	out := *n
 	out.entries = slices.DeleteFunc(slices.Clone(n.entries), func(e entry) bool { return e.key == key })
 	return &out
 }
 
-// in returns the tree as part of another layer.
+// in returns a copy of the tree in another layer.
 func (n *node) in(l layer) *node { return n.edited(func(n *node) { n.layer = l }) }
 
-// standing returns the tree with every node at one position.
+// standing returns a copy of the tree with all nodes at one position.
 func (n *node) standing(at position) *node {
 	return n.edited(func(n *node) {
 		n.at = at
@@ -110,7 +108,7 @@ func (n *node) standing(at position) *node {
 	})
 }
 
-// edited returns a copy of the tree in which edit has been applied to every node.
+// edited returns a copy of the tree with edit applied to each node.
 func (n *node) edited(edit func(*node)) *node {
 	out := *n
 	out.items = make([]*node, len(n.items))
@@ -125,7 +123,7 @@ func (n *node) edited(edit func(*node)) *node {
 	return &out
 }
 
-// nest returns a new tree that contains a value at path.
+// nest returns a tree that contains a value at a path.
 func nest(path string, at position, value *node) *node {
 	for _, key := range slices.Backward(splitPath(path)) {
 		value = &node{kind: mappingNode, at: at, layer: value.layer, entries: []entry{{key, at, value}}}
@@ -133,8 +131,7 @@ func nest(path string, at position, value *node) *node {
 	return value
 }
 
-// merge merges patch into base: mappings merge field by field, null removes a field, other values
-// replace. base may be nil.
+// merge merges patch into base: mappings field by field; null removes a field; other values replace. base may be nil.
 func merge(base, patch *node) *node {
 	if patch.kind != mappingNode {
 		return patch
@@ -159,7 +156,7 @@ func merge(base, patch *node) *node {
 	return out
 }
 
-// leaves lists the paths below path with a value other than a mapping; an empty mapping is a leaf.
+// leaves returns the paths of the values below path that are not mappings. An empty mapping is a leaf.
 func (n *node) leaves(path string) []string {
 	if n.kind != mappingNode || len(n.entries) == 0 {
 		return []string{path}
@@ -171,7 +168,7 @@ func (n *node) leaves(path string) []string {
 	return paths
 }
 
-// describe names the kind of a node, for messages.
+// describe describes a node, for messages.
 func (n *node) describe() string {
 	empty := ""
 	if len(n.items)+len(n.entries) == 0 {
@@ -184,7 +181,7 @@ func (n *node) describe() string {
 		return "a" + empty + " list"
 	case mappingNode:
 		return "a" + empty + " block of fields"
-	case scalarNode, brokenNode: // their text is their value
+	case scalarNode, brokenNode: // described by their text
 	}
 	switch {
 	case n.quoted:
@@ -225,7 +222,7 @@ func (f Free) MarshalJSON() ([]byte, error) { return json.RawMessage(f).MarshalJ
 // UnmarshalJSON sets the block unchanged.
 func (f *Free) UnmarshalJSON(data []byte) error { return (*json.RawMessage)(f).UnmarshalJSON(data) }
 
-// free reads a free block, or a value within one.
+// free decodes a free block, or a value within one.
 func (d *decoder) free(n *node, v reflect.Value, f *field, path string) {
 	if n.kind != mappingNode && !f.inside {
 		d.fail(n.at, path, "is %s; expected %s", n.describe(), f.expected())
@@ -234,7 +231,7 @@ func (d *decoder) free(n *node, v reflect.Value, f *field, path string) {
 	v.Set(reflect.ValueOf(Free(mustMarshal(n.plain()))))
 }
 
-// plain returns the value of a tree without types: quoted text is text, and a number keeps its digits.
+// plain returns the value of a tree: quoted text is text, and numbers keep their digits.
 func (n *node) plain() any {
 	switch n.kind {
 	case sequenceNode:
@@ -269,7 +266,7 @@ func (n *node) scalar() any {
 	if json.Valid([]byte(text)) {
 		return json.Number(text)
 	}
-	if x, err := strconv.ParseFloat(text, 64); err == nil { // .5 and +1 are also numbers
+	if x, err := strconv.ParseFloat(text, 64); err == nil { // .5 and +1 are numbers, too
 		return x
 	}
 	return n.text

@@ -4,19 +4,18 @@ import "coalmine/internal/goroutines"
 
 // Options of Parse.
 type Options struct {
-	// Sets are overrides of the form path=value, applied in order before the
-	// grid is expanded. null removes a field.
+	// Sets are overrides of the form path=value, applied in order before the grid is expanded. null removes a field.
 	Sets []string
-	// MaxCells is the size of the largest accepted grid; 0 means DefaultMaxCells.
+	// MaxCells is the maximum number of cells; 0 means DefaultMaxCells.
 	MaxCells int
 }
 
-// DefaultMaxCells is the default size of the largest accepted grid.
+// DefaultMaxCells is the default maximum number of cells.
 const DefaultMaxCells = 10_000
 
-// Parse reads an experiment file, applies overrides, expands the grid, and checks every cell. name
-// is the name of the file in messages. The error is an *Error with every mistake, or a
-// *goroutines.Panic for a fault of the program.
+// Parse reads an experiment file, applies overrides, expands the grid and checks each cell. name is the
+// file's name in messages. The error is an *Error with all mistakes, or a *goroutines.Panic for a fault of
+// the program.
 func Parse(name string, data []byte, o Options) (spec *Spec, err error) {
 	err = goroutines.Recover(func() (err error) {
 		spec, err = read(name, data, o)

@@ -15,14 +15,14 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// Statement is a statement of a cell's audit with a computable power.
+// Statement is a statement of a cell's audit whose power can be computed.
 type Statement struct {
 	Audit string
-	// Gate is the field of audit.fail_if that defines a finding, above Allowed; if empty, the audit
-	// decides.
+	// Gate is the field of audit.fail_if that limits the value; larger values than Allowed are findings.
+	// Without a gate, the audit defines findings.
 	Gate    string
 	Allowed *float64
-	// Found is the outcome of the audit; nil before it.
+	// Found is the outcome of the audit, or nil before there is one.
 	Found audits.Outcome
 	audits.Statement
 
@@ -30,7 +30,7 @@ type Statement struct {
 	fields  audits.Fields // nil for an audit without fields
 }
 
-// String returns the name, such as "membership tpr".
+// String returns a name such as "membership tpr".
 func (s *Statement) String() string {
 	if s.Name == "" {
 		return s.Audit
@@ -38,7 +38,7 @@ func (s *Statement) String() string {
 	return s.Audit + " " + s.Name
 }
 
-// Find describes the result that counts as a finding.
+// Find describes the results that are findings.
 func (s *Statement) Find() string {
 	if s.Allowed == nil {
 		return s.Finds
@@ -46,19 +46,19 @@ func (s *Statement) Find() string {
 	return fmt.Sprintf("audit.fail_if.%s: %g fails", s.Gate, *s.Allowed)
 }
 
-// PowerAt returns the power at some sizes.
+// PowerAt returns the power for sizes and a leak.
 func (s *Statement) PowerAt(sizes []int, leak float64) float64 {
 	return s.Power(audits.Question{Sizes: sizes, Leak: leak, Limit: s.Allowed})
 }
 
-// Reaches reports whether the power at some sizes is at least enough.
+// Reaches reports whether the power for sizes and a leak is at least enough.
 func (s *Statement) Reaches(enough float64, sizes []int, leak float64) bool {
 	has := func(power float64) bool { return power >= enough }
 	return has(s.Power(audits.Question{Sizes: sizes, Leak: leak, Limit: s.Allowed, Enough: has}))
 }
 
-// Statements returns the statements of a cell's audits with a computable power. found may be nil; it returns
-// the outcome of the audit at an index of the list, whose numbers replace the planned ones.
+// Statements returns the statements of a cell's audits whose power can be computed. If found is not nil, it
+// returns the outcome of the audit at a position in package all; measured numbers then replace planned ones.
 func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statement) {
 	s := c.Setting()
 	for place := range all.Audits() {
@@ -77,14 +77,14 @@ func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statemen
 	return list
 }
 
-// Powerless is an audit without power, because it has neither an interval nor a test.
+// Powerless is an audit without power, because it reports neither an interval nor a test.
 type Powerless struct {
 	Audit string `json:"audit"`
-	// Reports names the reported numbers; it completes the sentence "the audit reports ...".
+	// Reports names the reported numbers, as the end of the sentence "the audit reports ...".
 	Reports string `json:"reports"`
 }
 
-// Powerless lists the audits of all cells without power.
+// Powerless returns the audits without power that any cell requests.
 func (s *Spec) Powerless() (list []Powerless) {
 	for place := range all.Audits() {
 		d := &all.Audits()[place]
@@ -95,7 +95,7 @@ func (s *Spec) Powerless() (list []Powerless) {
 	return list
 }
 
-// gated adds the statements that the limits of audit.fail_if judge.
+// gated appends the statements that limits of audit.fail_if judge.
 func (c *Cell) gated(list []Statement) []Statement {
 	if c.Experiment.Audit == nil {
 		return list
@@ -111,14 +111,14 @@ func (c *Cell) gated(list []Statement) []Statement {
 	return list
 }
 
-// Power is a statement of some cells.
+// Power is a statement and the cells that make it.
 type Power struct {
 	Statement
 	Cells []string
 }
 
-// Powers lists the distinct statements of all cells. Their last size is the number of seeds: several seeds
-// have a finding if one of them has.
+// Powers returns the distinct statements of all cells. Their last size is the number of seeds: a row has a
+// finding if one of its seeds has.
 func (s *Spec) Powers() (powers []Power) {
 	places := map[string]int{}
 	for _, row := range s.rows() {
@@ -140,7 +140,7 @@ func (s *Spec) Powers() (powers []Power) {
 	return powers
 }
 
-// rows returns the cells of each row of the table of results.
+// rows returns the cells of each row of the results table.
 func (s *Spec) rows() (rows [][]*Cell) {
 	places := map[string]int{}
 	for i := range s.Cells {
@@ -159,9 +159,9 @@ func (s *Spec) rows() (rows [][]*Cell) {
 	return rows
 }
 
-// Identity differs for statements with different power: it consists of their numbers and fields, and of the
-// cell's vocabulary, parameters, tensors, canaries, training and numbers of users and examples. The noise of a
-// limit follows from the training. A statement that names its facts (Of) needs no others.
+// Identity differs for statements with different power. It contains their numbers and fields, and the
+// cell's vocabulary, parameters, tensors, canaries, training and numbers of users and examples. For a
+// statement that names its facts (Of), it contains these instead of the fields and the cell's values.
 func (s *Statement) Identity() string {
 	facts := []any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.TrainedTensors, s.setting.Canaries, s.setting.Training}
 	if d := s.setting.Data; d != nil {
@@ -171,7 +171,7 @@ func (s *Statement) Identity() string {
 		facts = []any{s.Of}
 	}
 	text, err := json.Marshal(facts)
-	if err != nil { // impossible for fields of an experiment file
+	if err != nil { // impossible for fields of a file
 		return ""
 	}
 	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(text))
@@ -192,7 +192,7 @@ func (s *Statement) addSeeds(seeds int) {
 	}
 }
 
-// powerWarnings lists audits that cannot find anything, and limits that they cannot exceed.
+// powerWarnings warns of audits that cannot find anything and of limits that cannot be exceeded.
 func (c *Cell) powerWarnings() (warnings []string) {
 	for _, s := range c.gated(c.Statements(nil)) {
 		switch {
@@ -206,25 +206,25 @@ func (c *Cell) powerWarnings() (warnings []string) {
 	return warnings
 }
 
-// FalseAlarm is the probability that a limit of audit.fail_if stops a run by chance, usually a run
-// in which no model has memorized anything.
+// FalseAlarm is the probability that a limit of audit.fail_if fails by chance, usually in cells whose
+// models have memorized nothing.
 type FalseAlarm struct {
-	// Limit is the path of the field, Allowed the largest value that passes.
+	// Limit is the path of the field. Allowed is the largest value that passes.
 	Limit   string  `json:"limit"`
 	Allowed float64 `json:"allowed"`
-	// Cells is the number of cells with this limit. Trials is the number of chances for a false
-	// alarm in all of them, in Unit: "canaries".
+	// Cells is the number of cells with this limit. Trials is their total number of chances for a false
+	// alarm, in Unit, such as "canaries".
 	Cells  int    `json:"cells"`
 	Trials int    `json:"trials"`
 	Unit   string `json:"unit"`
-	// Where describes the cells concerned; empty for cells in which nothing is memorized.
+	// Where describes the cells. It is empty if their models have memorized nothing.
 	Where string `json:"where,omitempty"`
-	// Probability is the probability that at least one of the cells exceeds the limit: 1 minus the
-	// product of 1 - p over the cells. Cells of one seed share their canaries and references, and
-	// therefore their false alarms: for several cells it is an upper bound.
+	// Probability is the probability that at least one cell exceeds the limit: 1 minus the product of 1 - p
+	// over the cells. For several cells it is an upper bound, because cells with the same seed share
+	// canaries and references, and therefore false alarms.
 	Probability float64 `json:"probability"`
-	// Users and MinUsers are set if the data have fewer users than the limit needs: then the
-	// cells fail by design, and Probability is 1.
+	// Users and MinUsers are set if the data have fewer users than the limit needs. The cells then fail by
+	// design, and Probability is 1.
 	Users    int `json:"users,omitempty"`
 	MinUsers int `json:"fewest_users,omitempty"`
 }
@@ -238,8 +238,8 @@ func (f FalseAlarm) String() string {
 		f.Limit, f.Allowed, f.Probability, f.Unit, f.Trials, f.Cells, cmp.Or(f.Where, "nothing memorized"))
 }
 
-// FalseAlarms lists the limits that may fail by chance, in the order of the cells. Different values
-// of one field are separate entries, and so are limits with too few users.
+// FalseAlarms returns the limits that may fail by chance, in the order of the cells, with one entry per
+// value of a field. Limits with too few users have separate entries.
 func (s *Spec) FalseAlarms() []FalseAlarm {
 	type limit struct {
 		name          string
@@ -266,7 +266,7 @@ func (s *Spec) FalseAlarms() []FalseAlarm {
 	return alarms
 }
 
-// add includes one more cell: 1 - (1-P)(1-p) is P + p(1-P), without cancellation if both are small.
+// add adds a cell. 1 - (1-P)(1-p) is P + p(1-P), which does not cancel if both are small.
 func (f *FalseAlarm) add(a audits.FalseAlarm) {
 	f.Cells++
 	f.Trials += a.Trials
@@ -295,7 +295,7 @@ func (d *Data) Planted() []faults.Planted {
 	return planted
 }
 
-// faults checks each planted fault by itself.
+// faults checks each fault by itself.
 func (c *checker) faults() {
 	level := c.Data.sourceLevel()
 	for i := range c.Data.Faults {
@@ -310,7 +310,7 @@ func (c *checker) faults() {
 	}
 }
 
-// faultLevels returns the levels that support a fault; nil for an unknown fault.
+// faultLevels returns the levels that support a fault, or nil if the fault is unknown.
 func faultLevels(f faults.Name) []text.Level {
 	for _, s := range faults.All() {
 		if s.Fault == f {
@@ -328,7 +328,7 @@ func listed(levels []text.Level) string {
 	return strings.Join(words, " or ")
 }
 
-// faultsText names planted faults in the label of a cell, by their JSON.
+// faultsText describes planted faults, given as JSON, in a label.
 func faultsText(value string) string {
 	var faults []Fault
 	if value == "" || json.Unmarshal([]byte(value), &faults) != nil {

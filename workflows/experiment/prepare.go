@@ -8,8 +8,8 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// ExperimentFor returns the experiment that a preparation of e trains: a classifier, on images with labels. It
-// inserts and measures nothing.
+// ExperimentFor returns the experiment that trains a classifier on the labelled images of e. It inserts and
+// measures nothing.
 func (p *Preparation) ExperimentFor(e *Experiment) *Experiment {
 	data := e.Data.unchanged()
 	if data.Image.lacksLabels() {
@@ -18,7 +18,7 @@ func (p *Preparation) ExperimentFor(e *Experiment) *Experiment {
 	return p.experiment(e, data, Model{Kind: models.CNN})
 }
 
-// ExperimentFor returns the experiment that a preparation of e trains: a language model like the model of e.
+// ExperimentFor returns the experiment that trains a language model like the model of e.
 func (p *LanguagePreparation) ExperimentFor(e *Experiment) *Experiment {
 	data := e.Data.unchanged()
 	if p.Source != "" {
@@ -34,7 +34,7 @@ func (p *LanguagePreparation) ExperimentFor(e *Experiment) *Experiment {
 	return p.experiment(e, data, e.Model)
 }
 
-// unchanged returns the data with nothing planted, selected or removed.
+// unchanged returns the data block without blocks that plant, select, remove or divide data.
 func (d *Data) unchanged() Data {
 	data := *d
 	data.Faults, data.Select, data.Sanitize, data.Disagreement, data.Devices, data.Background = nil, nil, nil, nil, nil, nil
@@ -54,7 +54,7 @@ func (p *Preparation) experiment(e *Experiment, data Data, model Model) *Experim
 // preparedPerTask is the number of steps in a task of a preparation.
 const preparedPerTask = 100
 
-// classifier returns the classifier to prepare, nil without one.
+// classifier returns the classifier to prepare, or nil.
 func (p *Prepare) classifier() *Preparation {
 	if p == nil {
 		return nil
@@ -76,7 +76,7 @@ func (p *Prepare) all() []*Preparation {
 	return all
 }
 
-// Source is the preparation of a language model, on its own source if it names one.
+// Source is the preparation of a language model, on its own source if Of.Source is given.
 type Source struct {
 	// Path is the path of the block.
 	Path string
@@ -95,8 +95,7 @@ func (p *Prepare) languages() (found []Source) {
 	return found
 }
 
-// Sources returns the cell's sources in addition to data.source, for language models prepared on
-// other data.
+// Sources returns the preparations of language models with their own sources.
 func (e *Experiment) Sources() []Source {
 	return slices.DeleteFunc(e.Prepare.languages(), func(s Source) bool { return s.Of.Source == "" })
 }

@@ -22,8 +22,8 @@
 //     defaults (defaults.go) and checked for relations between its fields
 //     (relations.go).
 //
-// Some values depend on the data: Cell.Resolve turns epochs into rounds, and Cell.CheckData finds fields that do
-// not fit the data (data.go).
+// Some values depend on the data: Spec.Resolve finds fields that do not fit the data, and turns epochs into
+// rounds (data.go).
 package experiment
 
 import (
@@ -34,22 +34,22 @@ import (
 	"strings"
 )
 
-// Problem is one mistake.
+// Problem is a mistake in an experiment file or an override.
 type Problem struct {
-	// Source is the file, or the override: "--set training.cohort=0".
+	// Source is the file, or an override such as "--set training.cohort=0".
 	Source string `json:"source"`
 	// Line and Column count from 1 and are 0 for an override. Column counts characters.
 	Line   int `json:"line,omitzero"`
 	Column int `json:"column,omitzero"`
-	// Path is the path of the field, such as "training.cohort". It is empty for the file as a whole.
+	// Path is the path of the field, such as "training.cohort", or "" for the whole file.
 	Path string `json:"path,omitempty"`
-	// Message names the value, the expected one and the remedy.
+	// Message contains the value, the expected values and the remedy.
 	Message string `json:"message"`
-	// Cells are the cells with the mistake; empty if it does not depend on the cell.
+	// Cells are the names of the cells with the mistake. It is empty if all cells have it.
 	Cells []string `json:"cells,omitempty"`
 }
 
-// String returns one line: "study.yaml:12:11: training.cohort: ...".
+// String returns a line such as "study.yaml:12:11: training.cohort: ...".
 func (p Problem) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", p.where(), p.Message)
@@ -62,7 +62,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// where returns "study.yaml:12:11: training.cohort", as far as known.
+// where returns the known parts of a position such as "study.yaml:12:11: training.cohort".
 func (p Problem) where() string {
 	where := p.Source
 	if p.Line > 0 {
@@ -74,13 +74,14 @@ func (p Problem) where() string {
 	return where
 }
 
-// Error holds every mistake of a file, in the order of the file; mistakes in overrides come last.
+// Error contains all mistakes of a file in the order of lines. Mistakes without a line, such as those in
+// overrides, come last.
 type Error struct{ Problems []Problem }
 
-// maxPrinted is the maximum number of problems in a message.
+// maxPrinted is the maximum number of problems that Error prints.
 const maxPrinted = 100
 
-// Error prints one problem per line, the first hundred of them.
+// Error prints one problem per line, at most maxPrinted.
 func (e *Error) Error() string {
 	if len(e.Problems) == 1 {
 		return e.Problems[0].String()
@@ -102,19 +103,18 @@ type problems struct {
 	index map[string]int // text of a problem -> its index in found
 }
 
-// finding is a problem, and whether it is in the file for every cell.
+// finding is a problem; general reports whether it concerns the file rather than single cells.
 type finding struct {
 	Problem
 	general bool
 }
 
-// add records a mistake of the file or of the current cell.
+// add records a mistake of the file or the current cell.
 func (ps *problems) add(at position, path, format string, args ...any) {
 	ps.record(Problem{Source: at.source, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...)}, "")
 }
 
-// record records a problem. cell names the cell that has it; it is empty if the problem does not
-// depend on a cell.
+// record records a problem of the named cell, or of the file if cell is "".
 func (ps *problems) record(p Problem, cell string) {
 	if ps.index == nil {
 		ps.index = make(map[string]int)
@@ -134,7 +134,7 @@ func (ps *problems) record(p Problem, cell string) {
 	}
 }
 
-// err returns nil if nothing was found. It names cells if only some of them have the problem.
+// err returns the problems as an *Error, or nil. It omits the names of cells if all of them have a problem.
 func (ps *problems) err(cells int) error {
 	if len(ps.found) == 0 {
 		return nil
@@ -152,5 +152,5 @@ func (ps *problems) err(cells int) error {
 	return &Error{Problems: all}
 }
 
-// order puts problems without a line last.
+// order sorts by line; problems without a line come last.
 func (p Problem) order() int { return cmp.Or(p.Line, math.MaxInt) }

@@ -19,19 +19,17 @@ import (
 	"coalmine/storage"
 )
 
-// Limits of the record of a run, which may come from an untrusted client.
+// Limits on the record of a run, which an untrusted client may send.
 const (
 	// maxRecordedCells is the maximum number of cells in a record.
 	maxRecordedCells = 100_000
-	// maxRecordedCell is the maximum number of bytes of a cell's JSON. A cell contains no more than
-	// its file.
+	// maxRecordedCell is the maximum number of bytes of a cell's JSON, which contains no more than its file.
 	maxRecordedCell = 2 * MaxFileSize
-	// maxLabel is the longest label of a cell, in bytes.
+	// maxLabel is the maximum length of a cell's label, in bytes.
 	maxLabel = 64 << 10
 )
 
-// ReadSpec reads the JSON of a spec from a run's record. It checks only the form; Parse checked the
-// meaning when it made the spec. See Spec.Check.
+// ReadSpec reads the JSON of a spec from a run's record. It checks only the form; Spec.Check checks the values.
 func ReadSpec(data []byte) (*Spec, error) {
 	s := new(Spec)
 	if err := s.read(json.NewDecoder(bytes.NewReader(data))); err != nil {
@@ -43,7 +41,7 @@ func ReadSpec(data []byte) (*Spec, error) {
 	return s, nil
 }
 
-// brief returns a message of bounded length: it may quote the request.
+// brief shortens a message, which may quote the request.
 func brief(message any) string {
 	const most = 400
 	if text := fmt.Sprint(message); len(text) > most {
@@ -52,7 +50,7 @@ func brief(message any) string {
 	return fmt.Sprint(message)
 }
 
-// read decodes the spec piece by piece, so that a spec that is too large is not decoded into cells.
+// read decodes the spec cell by cell, so that it stops early if the spec is too large.
 func (s *Spec) read(d *json.Decoder) error {
 	d.DisallowUnknownFields()
 	if err := expect(d, '{'); err != nil {
@@ -125,7 +123,7 @@ func (s *Spec) readCell(data []byte) error {
 	if err := d.Decode(c); err != nil {
 		return err
 	}
-	// Tables print each label on one line; older records may have labels with invisible characters.
+	// Tables print labels on one line, but older records may have labels with invisible characters.
 	c.Label = readable.Text(c.Label)
 	if c.Row != nil {
 		c.Row.Label = readable.Text(c.Row.Label)
@@ -133,9 +131,8 @@ func (s *Spec) readCell(data []byte) error {
 	return nil
 }
 
-// Check reports mistakes in a spec from a record that Parse and Resolve would not produce: values out of
-// range, fields that contradict each other or are missing, wrong names of cells. The ranges and
-// relations are those of files; relations to the data are not checked. The error names one mistake.
+// Check returns the first mistake that Parse and Resolve would not produce: values out of range,
+// contradicting or missing fields, or wrong names of cells. It does not compare the cells with the data.
 func (s *Spec) Check() error {
 	for sum, files := range s.Sources {
 		if got := SourceDigest(files).String(); got != sum {
@@ -159,11 +156,10 @@ func (s *Spec) Check() error {
 	return group.Wait()
 }
 
-// checkLabel checks that a label consists of statements about the cell: otherwise a client could
-// put any text into every table. Labels name the differences between the cells of a file, so one
-// cell does not determine its label. A privacy budget and a mechanism take values from the data,
-// which are unknown when labels are made; such a label only has to be visible. The label that the
-// file gives is the whole label or precedes the statements.
+// checkLabel checks that a label consists of statements about the cell; otherwise a client could put any
+// text into tables. It cannot expect a certain label, because labels state the differences between all
+// cells. If a privacy budget or a mechanism took values from the data after labels were made, the label
+// only has to be visible. A label from the file is the whole label or precedes the statements.
 func (c *Cell) checkLabel(label string, paths []string) error {
 	if given := c.Experiment.Label; given != "" {
 		if label == given {
@@ -179,7 +175,7 @@ func (c *Cell) checkLabel(label string, paths []string) error {
 	return fmt.Errorf("its label is %.100q; expected statements about its fields, such as %.100q", label, c.Experiment.Training.Setting())
 }
 
-// labelledPaths returns the paths of all fields of the cells, if a label says that a cell lacks one.
+// labelledPaths returns the paths of all fields of the cells, or nil if no label states that a field is absent.
 func (s *Spec) labelledPaths() []string {
 	if !slices.ContainsFunc(s.Cells, func(c Cell) bool { return strings.Contains(c.Label, "no ") }) {
 		return nil
@@ -198,8 +194,7 @@ func (s *Spec) labelledPaths() []string {
 	return slices.Sorted(maps.Keys(paths))
 }
 
-// statements returns the parts that a label of the cell may have. paths are the paths of other
-// cells' fields.
+// statements returns the possible parts of the cell's label. paths are the paths of the fields of all cells.
 func (c *Cell) statements(paths []string) []string {
 	e := c.Experiment.asFile()
 	values := leafValues(e)
@@ -236,10 +231,10 @@ func (c *Cell) statements(paths []string) []string {
 	return all
 }
 
-// isJoined reports whether a text is empty or consists of parts separated by commas.
+// isJoined reports whether a text is empty or a list of parts, separated by ", ".
 func isJoined(text string, parts []string) bool {
 	const comma = ", "
-	ends := make([]bool, len(text)+len(comma)+1) // whether parts and commas end before this byte
+	ends := make([]bool, len(text)+len(comma)+1) // whether a part and its comma end before this byte
 	ends[0] = true
 	text += comma
 	for at := range text {
@@ -282,8 +277,8 @@ func (s *Spec) checkCell(i int, paths []string) error {
 	return c.checkLabel(c.Label, paths)
 }
 
-// check reads the experiment as if its JSON were a file. The result must equal the experiment:
-// otherwise a default or a derived value is missing.
+// check decodes the experiment as if its JSON were a file. The result must equal the experiment; otherwise
+// a default or derived value is missing.
 func (e *Experiment) check() error {
 	root, err := nodeOf(e.asFile().Canonical(), e.Name)
 	if err != nil {
@@ -312,7 +307,7 @@ func (e *Experiment) check() error {
 	return e.same(again)
 }
 
-// same reports a difference between the experiment and that of a file.
+// same reports the first difference between the experiment and the one decoded from a file.
 func (e *Experiment) same(given *Experiment) error {
 	want := given.Canonical()
 	if bytes.Equal(e.Canonical(), want) {
@@ -328,7 +323,7 @@ func (e *Experiment) same(given *Experiment) error {
 	return errors.New("its fields differ from those of a file")
 }
 
-// checkRounds checks the fields that depend on the rounds computed from epochs.
+// checkRounds checks the rounds that follow from epochs, and the fields that depend on them.
 func (e *Experiment) checkRounds(ps *problems, root *node) {
 	if f, _ := lookup("training.rounds"); !f.limits.contains(big.NewRat(int64(e.Training.Rounds), 1)) {
 		ps.add(root.at, "training.rounds", "is %d; expected %s", e.Training.Rounds, f.expected())
@@ -338,7 +333,7 @@ func (e *Experiment) checkRounds(ps *problems, root *node) {
 	}
 }
 
-// asFile returns the experiment as in a file: without rounds that follow from epochs.
+// asFile returns the experiment as in a file, without rounds that follow from epochs.
 func (e *Experiment) asFile() *Experiment {
 	file := *e
 	if file.Training.Epochs > 0 {
@@ -347,7 +342,7 @@ func (e *Experiment) asFile() *Experiment {
 	return &file
 }
 
-// nodeOf returns a JSON value as a tree, with a single position.
+// nodeOf returns a JSON value as a tree in which all nodes have one position.
 func nodeOf(data []byte, source string) (*node, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -380,7 +375,7 @@ func readNode(d *json.Decoder, at position) (*node, error) {
 	return &node{kind: scalarNode, at: at, text: fmt.Sprint(token)}, nil
 }
 
-// readMember reads a member of an object or an array.
+// readMember adds a member of an object or array.
 func (n *node) readMember(d *json.Decoder) error {
 	if n.kind == sequenceNode {
 		item, err := readNode(d, n.at)
@@ -396,7 +391,7 @@ func (n *node) readMember(d *json.Decoder) error {
 	return err
 }
 
-// Keys returns the distinct fingerprints of the cells' secret keys, in the order of the cells.
+// Keys returns the distinct fingerprints of secret keys, in the order of the cells.
 func (s *Spec) Keys() []string {
 	var keys []string
 	for i := range s.Cells {
@@ -407,7 +402,7 @@ func (s *Spec) Keys() []string {
 	return keys
 }
 
-// SameButKeys reports whether two experiments differ only in their secret keys.
+// SameButKeys reports whether two specs differ at most in their secret keys.
 func (s *Spec) SameButKeys(other *Spec) bool {
 	return s.Name == other.Name && bytes.Equal(s.withoutKeys().Canonical(), other.withoutKeys().Canonical())
 }

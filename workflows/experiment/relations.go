@@ -24,7 +24,7 @@ var (
 	s3Pattern          = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([^\s/?][^\s?]*)?(\?\S*)?$`)
 )
 
-// maxSource is the longest name of a source, in bytes; a path has no more on Linux.
+// maxSource is the maximum length of a source's name, in bytes: that of a path on Linux.
 const maxSource = 4096
 
 // checker finds contradictions between the fields of one cell.
@@ -34,14 +34,14 @@ type checker struct {
 	root *node
 }
 
-// relation checks the relation between fields of a cell.
+// relation checks that fields of a cell fit each other.
 type relation struct {
-	// uses are the paths that it reads, separated by spaces; a block represents all its fields.
+	// uses contains the paths that check reads, separated by spaces. A block stands for all its fields.
 	uses  string
 	check func(*checker)
 }
 
-// setting lists the paths that audits see: the experiment without the audits, and all audits.
+// setting contains the paths that audits see: all blocks of the experiment, and the block of each audit.
 var setting = "data canaries prepare model training " + methodPaths()
 
 var relations = []relation{
@@ -85,8 +85,7 @@ var relations = []relation{
 	{setting, (*checker).limits},
 }
 
-// relations checks a decoded and completed cell. It skips relations that use a field with a
-// mistake, so relations see only valid values.
+// relations checks a completed cell. It skips each check that uses a field with a mistake.
 func (d *decoder) relations(e *Experiment, root *node) {
 	c := checker{d, e, root}
 	for _, r := range relations {
@@ -96,8 +95,8 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	}
 }
 
-// fail reports a contradiction between the fields at paths, at the position of the first. It
-// reports nothing if one of them already has a mistake.
+// fail reports that the fields at paths contradict each other, at the position of the first. It reports
+// nothing if one of them already has a mistake.
 func (c *checker) fail(paths []string, format string, args ...any) {
 	paths = lists.Map(paths, c.designedBy)
 	if slices.ContainsFunc(paths, c.isBad) {
@@ -106,7 +105,7 @@ func (c *checker) fail(paths []string, format string, args ...any) {
 	c.problems.add(c.root.place(paths[0]), paths[0], format, args...)
 }
 
-// refuse reports those of the fields at some paths that the cell has; others are the fields that rule them out.
+// refuse reports each given field of paths that the fields in others exclude.
 func (c *checker) refuse(paths, others []string, format string, args ...any) {
 	for _, path := range paths {
 		if _, v, ok := fieldAt(reflect.ValueOf(c.Experiment), path); ok && !v.IsZero() {
@@ -115,7 +114,7 @@ func (c *checker) refuse(paths, others []string, format string, args ...any) {
 	}
 }
 
-// digest checks the form of a digest, "" for none.
+// digest checks the form of a digest, if it is given.
 func (c *checker) digest(path, digest, hint string) {
 	if digest != "" && !sha256Pattern.MatchString(digest) {
 		c.fail([]string{path}, "is %s; expected 64 lower-case hex digits%s", quote(digest), hint)
@@ -128,7 +127,7 @@ func (c *checker) name() {
 	}
 }
 
-// longestLabel is the maximum length of a label in a file, in characters.
+// longestLabel is the maximum number of characters of a label in a file.
 const longestLabel = 80
 
 func (c *checker) ownLabel() {
@@ -137,14 +136,14 @@ func (c *checker) ownLabel() {
 	}
 }
 
-// sources checks how the blocks name their sources.
+// sources checks the name and digest of each source.
 func (c *checker) sources() {
 	for _, s := range c.named(new(Facts)) {
 		c.source(s.path, s.source, *s.sha256)
 	}
 }
 
-// source checks how a block names its source.
+// source checks the name and digest of a block's source.
 func (c *checker) source(block, source, sha256 string) {
 	c.digest(block+".sha256", sha256, ", as sha256sum prints them")
 	path := []string{block + ".source"}
@@ -168,7 +167,7 @@ func (c *checker) parts() {
 	c.split("data.validation", c.Data.Validation.Split, validation)
 }
 
-// split checks a part that may be a split of the data.
+// split checks that a part is either a fraction or a split of the data.
 func (c *checker) split(path, split string, fraction numbers.Probability) {
 	if split != "" && !fraction.IsZero() {
 		c.fail([]string{path + ".fraction", path + ".split"}, "is %s together with %s.split; give one of them", fraction, path)
@@ -212,10 +211,10 @@ func (c *checker) length() {
 	}
 }
 
-// misfit is a field that does not fit the number of rounds of the training.
+// misfit is a field that does not fit the number of rounds.
 type misfit struct{ path, message string }
 
-// misfits lists the fields that do not fit a number of rounds; nothing for 0, an unknown number.
+// misfits returns the fields that do not fit the number of rounds. For 0, an unknown number, it returns none.
 func (e *Experiment) misfits(rounds int) (found []misfit) {
 	if rounds == 0 {
 		return nil
@@ -252,7 +251,7 @@ func (e *Experiment) misfits(rounds int) (found []misfit) {
 	return found
 }
 
-// duration checks the fields that depend on the rounds. With epochs the rounds are unknown; Resolve checks them.
+// duration checks the fields that depend on the rounds. Resolve does so if the rounds follow from epochs.
 func (c *checker) duration() {
 	for _, m := range c.misfits(c.Training.Rounds) {
 		c.fail([]string{m.path, "training.rounds"}, "%s", m.message)
@@ -309,7 +308,7 @@ func (c *checker) stopAt() {
 	c.stopAtBeside(path)
 }
 
-// stopAtBeside rejects fields that contradict training.stop_at.
+// stopAtBeside rejects fields that training.stop_at excludes.
 func (c *checker) stopAtBeside(path string) {
 	if c.Training.EarlyStopping != nil {
 		c.fail([]string{path, "training.early_stopping"}, "given together with training.early_stopping; set one of the two to null for this cell")
@@ -398,7 +397,7 @@ func (c *checker) privacy() {
 	}
 }
 
-// delta checks that a guarantee has a delta.
+// delta checks that a delta is given if there is noise.
 func (c *checker) delta() {
 	if p := c.Training.Privacy; p != nil && p.NoiseMultiplier > 0 && p.Delta == 0 {
 		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
@@ -406,7 +405,7 @@ func (c *checker) delta() {
 	}
 }
 
-// privateRecords rejects fields that DP-SGD does not support.
+// privateRecords rejects fields that private sgd does not support.
 func (c *checker) privateRecords() {
 	p := c.Training.Privacy
 	if p == nil || !c.Training.Central() {

@@ -16,14 +16,13 @@ import (
 	"coalmine/internal/readable"
 )
 
-// seedPath is the field in which replicates differ.
+// seedPath is the path of the field in which replicates differ.
 const seedPath = "seed"
 
 // maxReplicates is the maximum number of seeds of a grid.
 const maxReplicates = 10_000
 
-// replicates reads the seeds for every cell of the grid: a list, or their number, starting at the
-// file's seed.
+// replicates reads the seeds of all cells: a list, or their number, beginning with the file's seed.
 func (r *gridReader) replicates(n *node) {
 	r.layer++
 	switch n.kind {
@@ -63,13 +62,13 @@ func (r *gridReader) countedSeeds(n *node) {
 		mistakes := len(r.bad)
 		r.value(seed, reflect.New(f.typ).Elem(), &f, seedPath)
 		if len(r.bad) > mistakes {
-			return // so are all later ones
+			return // all later seeds are invalid, too
 		}
 		r.grid.replicates = append(r.grid.replicates, pathValue{seedPath, n.at, seed.in(r.layer), canonicalValue(seed, &f)})
 	}
 }
 
-// firstSeed returns the file's seed. A mistake in it is reported with the body.
+// firstSeed returns the file's seed. Mistakes in it are reported elsewhere.
 func (r *gridReader) firstSeed() uint64 {
 	var e Experiment
 	f, _ := lookup(seedPath)
@@ -81,7 +80,7 @@ func (r *gridReader) firstSeed() uint64 {
 	return first
 }
 
-// seedsAlone rejects other ways to set the seed together with replicates.
+// seedsAlone rejects axes and other values of the seed together with replicates.
 func (r *gridReader) seedsAlone() {
 	if len(r.grid.replicates) == 0 {
 		return
@@ -102,7 +101,7 @@ func (r *gridReader) seedsAlone() {
 	}
 }
 
-// nameRows assigns a row to the cells of each point, numbered in the order of the points.
+// nameRows assigns cells to rows, one for each point with cells, in the order of the points.
 func (g *grid) nameRows(kept []*candidate) {
 	if len(g.replicates) == 0 {
 		return
@@ -123,8 +122,7 @@ func (g *grid) nameRows(kept []*candidate) {
 	}
 }
 
-// labelCells labels every cell and, with replicates, every row with the label of its cells without
-// their seeds.
+// labelCells labels all cells and, with replicates, all rows. The label of a row lacks the seed.
 func labelCells(cells []Cell) {
 	rows := firstsOfRows(cells)
 	if len(rows) == 0 {
@@ -142,8 +140,8 @@ func labelCells(cells []Cell) {
 	}
 }
 
-// firstsOfRows returns the first cells of all rows with equal seeds, in the order of the rows; nil
-// without replicates.
+// firstsOfRows returns copies of the first cells of all rows, with seed 0, in the order of the rows. It
+// returns nil without replicates.
 func firstsOfRows(cells []Cell) []Cell {
 	var firsts []Cell
 	seen := make(map[string]bool)
@@ -154,13 +152,13 @@ func firstsOfRows(cells []Cell) []Cell {
 			firsts = append(firsts, c)
 		}
 	}
-	slices.SortFunc(firsts, func(a, b Cell) int { return cmp.Compare(a.Row.Name, b.Row.Name) }) // names have equal length
+	slices.SortFunc(firsts, func(a, b Cell) int { return cmp.Compare(a.Row.Name, b.Row.Name) }) // the names have the same length
 	return firsts
 }
 
 var rowPattern = regexp.MustCompile(`^r[0-9]{2,6}$`)
 
-// checkRow reports a row of a record that does not match any grid.
+// checkRow reports a mistake in the row of a recorded cell.
 func (c *Cell) checkRow() error {
 	if c.Row == nil {
 		return nil
@@ -177,8 +175,8 @@ func (c *Cell) checkRow() error {
 	return nil
 }
 
-// Replicate splits the axes of a cell with a row into the axes of the row and the seed; false for
-// other axes.
+// Replicate splits the axes of a cell with a row into the axes of the row and the seed. It returns false if
+// the last axis is not a seed.
 func (a Axes) Replicate() (row Axes, seed uint64, ok bool) {
 	last := len(a) - 1
 	if last < 0 || a[last].Path != seedPath {
@@ -194,20 +192,20 @@ var schemaText []byte
 // Schema returns the JSON Schema of experiment files.
 func Schema() []byte { return slices.Clone(schemaText) }
 
-// Page describes a field, or a block of fields, as in the reference.
+// Page describes a field or block, as in the reference.
 type Page struct {
 	Path string `json:"path"`
 	// Value describes the allowed values.
 	Value string `json:"value"`
-	// Default is the default's text, "required", "depends" (Meaning names the fields), "absent", or "by
-	// field" for a block that always exists.
+	// Default is the text of the default, "required", "depends" (on fields that Meaning names), "absent",
+	// or "by field" for a block that always exists.
 	Default string `json:"default"`
 	Meaning string `json:"meaning"`
 	// Fields are the fields of a block, in the order of the reference.
 	Fields []*Page `json:"fields,omitempty"`
 }
 
-// described is the part of the schema that contains descriptions.
+// described is a part of the schema with descriptions.
 type described struct {
 	Description string                `json:"description"`
 	Properties  map[string]*described `json:"properties"`
@@ -215,7 +213,7 @@ type described struct {
 	Definitions map[string]*described `json:"$defs"`
 }
 
-// property is a field of a block, which may be optional or one of a list.
+// property returns a field of a block, which may be optional or a list item. For an unknown field it is empty.
 func (d *described) property(name string) *described {
 	for _, form := range append([]*described{d}, d.AnyOf...) {
 		if p := form.Properties[name]; p != nil {
@@ -225,7 +223,7 @@ func (d *described) property(name string) *described {
 	return &described{}
 }
 
-// reference holds the pages of all blocks and fields by path; "" is the path of the experiment.
+// reference returns the pages of all blocks and fields by path. The path of the experiment is "".
 var reference = sync.OnceValue(func() map[string]*Page {
 	var schema described
 	if err := json.Unmarshal(schemaText, &schema); err != nil {
@@ -249,7 +247,7 @@ func (r *referenceBuilder) add(to, page *Page) {
 	r.pages[page.Path] = page
 }
 
-// block adds the pages of the fields of a block.
+// block adds the pages for the fields of a block.
 func (r *referenceBuilder) block(to *Page, t reflect.Type) {
 	for _, f := range fieldsOf(t) {
 		page := &Page{Path: join(to.Path, f.name), Value: f.choices(), Meaning: r.meaning(to.Path, f.name)}
@@ -263,7 +261,7 @@ func (r *referenceBuilder) block(to *Page, t reflect.Type) {
 	}
 }
 
-// choices describes the values of a field, one or a list.
+// choices describes the values of a field, including lists.
 func (f *field) choices() string {
 	text := f.expected()
 	_, blocks := f.blocks()
@@ -276,8 +274,8 @@ func (f *field) choices() string {
 	return text + "; or a list of such values"
 }
 
-// meaning returns the description of a field of a block. Blocks in lists have their own descriptions,
-// or share the fields of the block that has the list.
+// meaning returns the description of a field of a block. Blocks in lists have their own descriptions or
+// those of the block with the list.
 func (r *referenceBuilder) meaning(block, name string) string {
 	if d := r.definitions[join(block, name)]; d != nil {
 		return d.Description
@@ -291,7 +289,7 @@ func (r *referenceBuilder) meaning(block, name string) string {
 	return r.pages[join(around, name)].Meaning
 }
 
-// gridFields are the fields of the grid, with their values.
+// gridFields contains the fields of the grid and descriptions of their values.
 var gridFields = [][2]string{
 	{"axes", "a block of lists of values, by path"}, {"include", "a list of blocks of values by path"},
 	{"exclude", "a list of blocks of values by path"}, {"replicates", fmt.Sprintf("a whole number from 1 to %d, or a list of seeds", maxReplicates)},
@@ -305,7 +303,7 @@ func (r *referenceBuilder) grid(root *Page, schema *described) {
 	}
 }
 
-// defaultText returns the default of a field with this description, as printed in the reference.
+// defaultText returns the default of a field as in the reference. description is the field's description.
 func (f *field) defaultText(description string) string {
 	_, block := f.block()
 	switch {
@@ -321,7 +319,7 @@ func (f *field) defaultText(description string) string {
 	return "absent"
 }
 
-// Paths lists the paths of all fields and blocks, in the order of the reference.
+// Paths returns the paths of all fields and blocks, in the order of the reference.
 func Paths() (paths []string) {
 	var walk func(*Page)
 	walk = func(p *Page) {
@@ -334,8 +332,8 @@ func Paths() (paths []string) {
 	return paths
 }
 
-// Explain returns the page of a field or block; the path "" is the whole experiment. For an unknown
-// path, the error names the nearest field.
+// Explain returns the page of the field or block at a path; "" is the whole experiment. The error for an
+// unknown path suggests a similar one.
 func Explain(path string) (*Page, error) {
 	if page := reference()[path]; page != nil {
 		return page, nil

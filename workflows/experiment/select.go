@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// sourceLevel is the level at which the source is read.
+// sourceLevel returns the level at which the source is read.
 func (d *Data) sourceLevel() text.Level {
 	if d.selectedWords() != nil {
 		return text.WordLevel
@@ -18,7 +18,7 @@ func (d *Data) sourceLevel() text.Level {
 	return d.Reading().Level
 }
 
-// selectedWords returns the selection of words as examples; nil if sentences are the examples.
+// selectedWords returns the selection of words as examples, or nil if examples are sentences.
 func (d *Data) selectedWords() *SelectWords {
 	if d.Select == nil {
 		return nil
@@ -26,7 +26,7 @@ func (d *Data) selectedWords() *SelectWords {
 	return d.Select.Words
 }
 
-// Outside returns the selection of words as a parameter of tasks.
+// Outside returns the selection of words as a parameter of tasks. It is zero without one.
 func (d *Data) Outside() datasets.Outside {
 	w := d.selectedWords()
 	if w == nil {
@@ -39,7 +39,7 @@ func (d *Data) Outside() datasets.Outside {
 	return o
 }
 
-// Side returns the selected side of the percentile, and the percentile, 0 to 100.
+// Side returns the selected side of the percentile, and the percentile from 0 to 100.
 func (u *SelectUsers) Side() (selection.Side, float64) {
 	if u.Below.IsZero() {
 		return selection.Above, 100 * u.Above.Float64()
@@ -47,10 +47,10 @@ func (u *SelectUsers) Side() (selection.Side, float64) {
 	return selection.Below, 100 * u.Below.Float64()
 }
 
-// minExamples is the default of data.select.at_least: Augenstein et al. 2020, appendix C.4.
+// minExamples is the default of data.select.at_least (Augenstein et al. 2020, appendix C.4).
 const minExamples = 5
 
-// complete sets the number of selected examples that a user must have.
+// complete sets the default of data.select.at_least.
 func (s *Select) complete() {
 	if s == nil || s.Examples == "" || s.AtLeast != 0 {
 		return
@@ -63,7 +63,7 @@ func (s *Select) complete() {
 	}
 }
 
-// label describes the selection; empty without one.
+// label describes the selection, or returns "" without one.
 func (s *Select) label(p *Prepare) string {
 	switch {
 	case s.unlikely() && p != nil && p.SecondLanguageModel != nil:
@@ -116,13 +116,13 @@ func (s *Select) given() int {
 	return given
 }
 
-// predicted reports whether the selection uses a classifier's predictions.
+// predicted reports whether the selection uses predictions of a classifier.
 func (s *Select) predicted() bool { return s != nil && (s.Examples.Predicted() || s.Users != nil) }
 
-// unlikely reports whether the selection uses a language model's scores.
+// unlikely reports whether the selection uses scores of a language model.
 func (s *Select) unlikely() bool { return s != nil && s.Examples == selection.OfLowChance }
 
-// selectedExamples checks the requirements of a criterion for examples.
+// selectedExamples checks the fields that a criterion for examples requires.
 func (c *checker) selectedExamples(s *Select) {
 	const path = "data.select.examples"
 	switch s.Examples {
@@ -134,11 +134,11 @@ func (c *checker) selectedExamples(s *Select) {
 		}
 	case selection.OfLowChance:
 		c.unlikely(s)
-	case selection.Misclassified, selection.Correct: // these also have the requirements of users
+	case selection.Misclassified, selection.Correct: // require the same as users
 	}
 }
 
-// unlikely checks that a model and a threshold are given.
+// unlikely checks that a language model and one threshold are given.
 func (c *checker) unlikely(s *Select) {
 	const path = "data.select.examples"
 	if c.Prepare == nil || c.Prepare.LanguageModel == nil {
@@ -149,7 +149,7 @@ func (c *checker) unlikely(s *Select) {
 	}
 }
 
-// random checks the number of drawn examples.
+// random checks that either a share or a number per user is given.
 func (c *checker) random(s *Select) {
 	if s.Share.IsZero() == (s.PerUser == 0) {
 		c.fail([]string{"data.select.examples", "data.select.share", "data.select.per_user"}, "is random; add either data.select.share, such as 10%%, or data.select.per_user, such as 5")
@@ -159,7 +159,7 @@ func (c *checker) random(s *Select) {
 	}
 }
 
-// unlabelled checks that nothing learns from missing labels.
+// unlabelled checks that no cnn trains on images without labels.
 func (c *checker) unlabelled() {
 	if !c.Data.Image.lacksLabels() || c.Model.Kind != models.CNN {
 		return
@@ -169,7 +169,7 @@ func (c *checker) unlabelled() {
 	}
 }
 
-// uncounted checks the numbers that are unknown before the selection has run.
+// uncounted rejects fields that need the number of users or examples before the selection has run.
 func (c *checker) uncounted() {
 	if c.Training.Epochs > 0 {
 		c.fail([]string{"training.epochs", "data.select"}, "cannot be converted to rounds, because the number of selected examples is known only during the run; use training.rounds")

@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/external"
 )
 
-// Setting returns the experiment as its audits see it.
+// Setting returns the experiment as audits see it.
 func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
 		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.OrdinaryTokens(), TestFraction: e.Data.Test.Fraction, TestSplit: e.Data.Test.Split, Generator: e.Model.Kind == models.GAN,
@@ -40,7 +40,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	s.Program = e.ClientProgram()
 	if e.Training.Algorithm == External {
 		s.External = &external.ModelParams{Image: e.Data.Shape()}
-		s.External.Code, _ = storage.ParseDigest(e.Training.scorerCode()) // zero without code; compiling rejects an invalid one
+		s.External.Code, _ = storage.ParseDigest(e.Training.scorerCode()) // zero without code; compiling rejects an invalid digest
 	}
 	s.Records, s.Recorded = e.Training.Record != nil, e.recorded()
 	if d := e.Data.Devices; d != nil {
@@ -52,7 +52,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	return s
 }
 
-// unpopulated returns the recipe of the training without a population, clipped or not.
+// unpopulated returns the recipe of a training with or without privacy. Its population is 0.
 func (e *Experiment) unpopulated() privacy.Recipe {
 	if e.Training.Privacy != nil {
 		return e.recipe(0)
@@ -63,7 +63,7 @@ func (e *Experiment) unpopulated() privacy.Recipe {
 	}
 }
 
-// trained returns the number of parameters that learn from data, and of the tensors that they form.
+// trained returns the number of trained parameters and of the tensors that contain them.
 func (e *Experiment) trained() (parameters, tensors int) {
 	network, err := checkpoints.NewNetwork(e.Model.Config(&e.Data))
 	if err != nil {
@@ -72,8 +72,7 @@ func (e *Experiment) trained() (parameters, tensors int) {
 	return network.Trained(), len(models.TrainedTensors(network))
 }
 
-// Sender returns the audit with canaries that are vectors sent by members of the training; nil
-// without one.
+// Sender returns the audit whose canaries are vectors that members of the training send, or nil.
 func (e *Experiment) Sender() audits.Sender {
 	for _, m := range e.Audit.Requested() {
 		if audits.Sends(m.Fields) {
@@ -83,7 +82,7 @@ func (e *Experiment) Sender() audits.Sender {
 	return nil
 }
 
-// Replay returns the replay that an audit asks of a training.command; nil without one.
+// Replay returns the replay of training.command that an audit requests, or nil.
 func (e *Experiment) Replay() *external.Replay {
 	for _, m := range e.Audit.Requested() {
 		if m.Replay != nil && e.Training.Command != "" {
@@ -103,7 +102,7 @@ func (e *Experiment) joining() int {
 	return 0
 }
 
-// completeAudits sets the values of audits that follow from other fields.
+// completeAudits sets values of audits that follow from other fields.
 func (d *decoder) completeAudits(e *Experiment, design canaries.Design) {
 	s := e.Setting()
 	s.Design = design
@@ -116,7 +115,7 @@ func (d *decoder) completeAudits(e *Experiment, design canaries.Design) {
 	d.checkDrawn(e, design)
 }
 
-// audit checks each audit against the whole experiment.
+// audit checks the audit block.
 func (c *checker) audit() {
 	if c.Audit == nil {
 		return
@@ -133,8 +132,8 @@ func (c *checker) audit() {
 	}
 }
 
-// control rejects a deliberate fault of the training that no audit would detect, and faults that do
-// not apply to the training.
+// control rejects a deliberate fault of the training that no requested audit would detect, or that does not
+// apply to the training.
 func (c *checker) control(asked []Method) {
 	const path = "audit.control"
 	t, control := &c.Training, c.Audit.Control
@@ -155,7 +154,7 @@ func (c *checker) control(asked []Method) {
 	}
 }
 
-// Controlled returns the deliberate fault of the training; empty without one.
+// Controlled returns the deliberate fault of the training, or "".
 func (a *Audit) Controlled() privacy.Control {
 	if a == nil {
 		return ""
@@ -163,8 +162,7 @@ func (a *Audit) Controlled() privacy.Control {
 	return a.Control
 }
 
-// WithoutAudits returns the audit block of additional trainings, which are not measured and have the cell's
-// deliberate fault.
+// WithoutAudits returns an audit block with only the cell's deliberate fault, or nil without one.
 func (a *Audit) WithoutAudits() *Audit {
 	if a.Controlled() == "" {
 		return nil
@@ -172,8 +170,7 @@ func (a *Audit) WithoutAudits() *Audit {
 	return &Audit{Control: a.Control}
 }
 
-// WithOnly returns the audit block of a training that is measured by one audit, and has the cell's
-// deliberate fault.
+// WithOnly returns an audit block with one audit and the cell's deliberate fault.
 func (a *Audit) WithOnly(fields audits.Fields) *Audit {
 	alone := &Audit{Control: a.Controlled(), Methods: newMethods()}
 	for i, other := range alone.Methods {
@@ -184,7 +181,7 @@ func (a *Audit) WithOnly(fields audits.Fields) *Audit {
 	return alone
 }
 
-// anyMethod returns a text such as "random_sampling, beam_search or utility: true".
+// anyMethod returns a list such as "random_sampling, beam_search or utility: true".
 func anyMethod() string {
 	var words []string
 	for _, f := range fieldsOf(reflect.TypeFor[Audit]()) {
@@ -201,7 +198,7 @@ func anyMethod() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// limits checks that every limit can be measured and met.
+// limits checks that each limit can be measured and met.
 func (c *checker) limits() {
 	if c.Audit == nil || c.Audit.FailIf == nil {
 		return
@@ -246,7 +243,7 @@ func methodPaths() string {
 	return strings.Join(paths, " ")
 }
 
-// measured reports a limit of an audit that is available but not requested.
+// measured reports a limit if its audit is not requested.
 func (c *checker) measured(path string, d *audits.Description, fields audits.Fields) {
 	if fields != nil && !audits.Asked(fields) {
 		other := "audit." + d.Name
@@ -254,7 +251,7 @@ func (c *checker) measured(path string, d *audits.Description, fields audits.Fie
 	}
 }
 
-// Setting returns the cell's experiment as its audits see it, with the data as far as they are read.
+// Setting returns the experiment as audits see it, with the facts of the data once they are known.
 func (c *Cell) Setting() *audits.Setting {
 	s := c.Experiment.Setting()
 	s.Data = c.data

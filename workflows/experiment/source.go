@@ -13,8 +13,8 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// SourceDigest returns data.sha256 of a source with these files, in their order: the SHA-256 of the
-// only file, or of the files' SHA-256s, one per line. A shell computes it as
+// SourceDigest returns data.sha256 for the files of a source in order: the SHA-256 of the only file, or of
+// the files' SHA-256s, one per line. In a shell:
 //
 //	sha256sum DIRECTORY/*.jsonl | cut -c-64 | sha256sum
 //
@@ -30,8 +30,8 @@ func SourceDigest(files []storage.Digest) storage.Digest {
 	return storage.DigestOf([]byte(lines.String()))
 }
 
-// sourceOf records the files of a cell's source, and returns the digest of the source. Cells with
-// the same source share the list.
+// sourceOf returns the digest of a source and, if it has several files, records them. Cells with the same
+// source share them.
 func (s *Spec) sourceOf(files []storage.Digest) string {
 	digest := SourceDigest(files).String()
 	if len(files) == 1 {
@@ -44,10 +44,10 @@ func (s *Spec) sourceOf(files []storage.Digest) string {
 	return digest
 }
 
-// Files returns the digests of the files of a resolved cell's source, in reading order.
+// Files returns the digests of the files of a resolved source, in reading order.
 func (s *Spec) Files(d *Data) ([]storage.Digest, error) { return s.filesOf("data.sha256", d.SHA256) }
 
-// SecondFiles returns the digests for the additional sources of the data block, empty for absent ones.
+// SecondFiles returns the digests of the files of Data.SecondSources. Absent sources have none.
 func (s *Spec) SecondFiles(d *Data) (files SecondFiles, err error) {
 	for i, second := range d.SecondSources() {
 		if second.Of == nil {
@@ -60,7 +60,7 @@ func (s *Spec) SecondFiles(d *Data) (files SecondFiles, err error) {
 	return files, nil
 }
 
-// AuditFiles returns the digests for the sources of audits, by path.
+// AuditFiles returns the digests of the files of Experiment.AuditSources, by path.
 func (s *Spec) AuditFiles(e *Experiment) (map[string][]storage.Digest, error) {
 	all := map[string][]storage.Digest{}
 	for _, x := range e.AuditSources() {
@@ -73,7 +73,7 @@ func (s *Spec) AuditFiles(e *Experiment) (map[string][]storage.Digest, error) {
 	return all, nil
 }
 
-// AuditSources returns the sources of audits, in the order of the audits.
+// AuditSources returns the sources of requested audits, in the order of the audits.
 func (e *Experiment) AuditSources() (list []audits.Source) {
 	for _, m := range e.Audit.Requested() {
 		if m.Sources != nil {
@@ -83,15 +83,15 @@ func (e *Experiment) AuditSources() (list []audits.Source) {
 	return list
 }
 
-// namedSource is a source that a block names.
+// namedSource is a source with the block that names it, and its files.
 type namedSource struct {
 	path, source string
 	sha256       *string
 	files        []storage.Digest
 }
 
-// named returns all sources of a cell, with their files as far as f has them: that of the data, the second ones, those
-// of audits, and those of prepared language models.
+// named returns all sources of a cell: those of the data block, of audits and of prepared language models.
+// It takes their files from f, if f has them.
 func (e *Experiment) named(f *Facts) []namedSource {
 	list := []namedSource{{"data", e.Data.Source, &e.Data.SHA256, f.Files}}
 	for j, second := range e.Data.SecondSources() {
@@ -127,23 +127,23 @@ func (s *Spec) filesOf(path, sha256 string) ([]storage.Digest, error) {
 	return files, nil
 }
 
-// Indexes of the sources in SecondSources.
+// Indexes in SecondSources.
 const (
 	BackgroundSource = iota
 	ProfilesSource
 	secondSources
 )
 
-// SecondFiles holds the digests of the files of each of SecondSources.
+// SecondFiles contains the digests of the files of each source in SecondSources.
 type SecondFiles [secondSources][]storage.Digest
 
-// NamedSource is a source and the block that names it.
+// NamedSource is a source and the path of the block that names it.
 type NamedSource struct {
 	Path string
-	Of   *SecondSource // nil without the source
+	Of   *SecondSource // nil if the source is absent
 }
 
-// SecondSources returns the sources of the data block in addition to data.source.
+// SecondSources returns the sources of the data block other than data.source.
 func (d *Data) SecondSources() [secondSources]NamedSource {
 	sources := [secondSources]NamedSource{
 		BackgroundSource: {"data.background", d.Background},
@@ -155,7 +155,7 @@ func (d *Data) SecondSources() [secondSources]NamedSource {
 	return sources
 }
 
-// of returns the form of an additional source, and the names of its columns.
+// of returns the form and the columns of a source with this format; without one, those of data.source.
 func (f Format) of(d *Data) (forms.Form, forms.Columns) {
 	if f == (Format{}) {
 		return d.Form, d.Columns.names()
@@ -170,19 +170,19 @@ func (c *SecondColumns) names() forms.Columns {
 	return forms.Columns{User: c.User, Text: c.Text, Target: c.Target, Score: c.Score, Tags: c.Tags}
 }
 
-// Reading describes how to read the source: like the data except for its format, and all of it in
-// one part. Faulty records stop it, because results count only those of the data.
+// Reading describes how to read the source: like data.source except for its format, and without parts.
+// Faulty records are errors, because results count only those of data.source.
 func (s *SecondSource) Reading(d *Data) source.Reading {
 	r := d.Reading()
 	r.Form, r.Columns = s.of(d)
 	r.Timed, r.Grouped, r.SkipFaults, r.TestSplit, r.ValidationSplit, r.Files = false, false, false, "", "", ""
 	if s.Format != (Format{}) {
-		r.Split, r.Unit = "", "" // these belong to the form of the data
+		r.Split, r.Unit = "", "" // they belong to the form of data.source
 	}
 	return r
 }
 
-// formats checks the formats of the additional sources.
+// formats checks the formats of the sources other than data.source.
 func (c *checker) formats() {
 	for _, s := range c.Data.SecondSources() {
 		if s.Of != nil {
@@ -196,14 +196,14 @@ func (c *checker) formats() {
 
 func (c *checker) format(path string, f Format, r source.Reading) {
 	if f == (Format{}) {
-		return // origin checks the format of the data
+		return // origin checks the format of data.source
 	}
 	if err := r.Origin.Check(r.Level.Scheme().Images); err != nil {
 		c.fail([]string{path + ".form", path + ".columns"}, "cannot be read: %v", err)
 	}
 }
 
-// Split returns the parameters of the task that makes the devices.
+// Split returns the parameters of the task that divides users into devices.
 func (d *Devices) Split(seed uint64) devices.SplitParams {
 	p := devices.SplitParams{
 		Seed: seed, Prior: d.Prior, Share: 0.5, Count: d.Size.Count, AtLeast: d.AtLeast,
@@ -274,17 +274,17 @@ func (c *checker) defence(d *Defence) {
 	}
 }
 
-// Narrowed reports whether tasks remove some of the data before users are divided into devices.
+// Narrowed reports whether tasks remove data before users are divided into devices.
 func (d *Data) Narrowed() bool {
 	return d.Select.predicted() || d.Sanitize != nil || d.Disagreement != nil
 }
 
-// Mix returns the parameters of the task that mixes examples.
+// Mix returns the parameters of the task that mixes a background into examples.
 func (d *Defence) Mix(seed uint64) devices.MixParams {
 	return devices.MixParams{Seed: seed, Replace: d.Replace.Float64(), Augment: d.Augment}
 }
 
-// label names the defence as in Orekondy et al. 2018; empty without one.
+// label returns the name of the defence in Orekondy et al. 2018, or "" without one.
 func (d *Devices) label() string {
 	if d == nil || d.Defence == nil {
 		return ""

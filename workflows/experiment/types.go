@@ -9,8 +9,7 @@ import (
 	"coalmine/tasks/canaries"
 )
 
-// The decoder and the generator of the JSON Schema and of the reference page read the tags of the
-// fields below:
+// The decoder and the generator of the JSON Schema and of the reference page read the tags of the fields below:
 //
 //	json      the field's name in the file
 //	default   its value if the file gives none
@@ -52,15 +51,14 @@ type Experiment struct {
 type Prepare struct {
 	// A cnn for data.select, trained centrally on the cell's data before faults and selection.
 	Classifier *Preparation `json:"classifier,omitempty"`
-	// Language model for data.select.examples: unlikely, with the model block's network and the cell's
-	// vocabulary.
+	// Language model for data.select.examples: unlikely, with the model block's network and the cell's vocabulary.
 	LanguageModel *LanguagePreparation `json:"language_model,omitempty" also:"public_model" source:"Augenstein et al. 2020, section 2.1"`
 	// Language model whose log-perplexity is subtracted from that of the first.
 	SecondLanguageModel *LanguagePreparation `json:"second_language_model,omitempty" source:"Augenstein et al. 2020, section 2.1"`
 }
 
-// LanguagePreparation is the central training of the network of the model block, with the
-// vocabulary of the cell. Its default learning rate is the one of central training.
+// LanguagePreparation is the central training of a network like that of the model block, with the same
+// vocabulary. Its default learning rate is that of central training.
 type LanguagePreparation struct {
 	// Training data, as data.source. Absent: the cell's data before faults and selection.
 	Source string `json:"source,omitzero" also:"path file dataset"`
@@ -70,8 +68,8 @@ type LanguagePreparation struct {
 	Preparation
 }
 
-// Preparation is the central training of a cnn on the data of the cell, before faults are planted
-// and anything is selected. Cells with equal preparations share them.
+// Preparation is a central training on the cell's data before faults are planted and examples are selected.
+// prepare.classifier trains a cnn. Cells with equal preparations share them.
 type Preparation struct {
 	// Training steps.
 	Steps int `json:"steps" required:"true" range:"[1,1000000000]" unit:"steps" also:"rounds"`
@@ -81,8 +79,7 @@ type Preparation struct {
 }
 
 // Canaries are random sequences of ordinary words or, at the byte level, of symbols of an alphabet.
-// They are inserted for every pair of a user probability and an example probability, or a chosen
-// number of times.
+// They are inserted for every pair of a user probability and an example probability, or a chosen number of times.
 type Canaries struct {
 	CanaryFormat
 	// Several formats, each with its own canaries and references.
@@ -108,8 +105,7 @@ type Canaries struct {
 
 // CanaryFormat is the format of canaries.
 type CanaryFormat struct {
-	// Words of each canary, at most data.sequence. At the byte level symbols, by default 10 or the
-	// format's.
+	// Words of each canary, at most data.sequence. At the byte level symbols, by default 10 or the format's.
 	Words int `json:"words,omitzero" default:"5" range:"[1,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`
 	// Alphabet of the random symbols.
 	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" when:"data.level=byte"`
@@ -172,7 +168,7 @@ type Model struct {
 	Penalty *float64 `json:"penalty,omitempty" range:"[0,1e6]" when:"kind=gan" also:"gradient_penalty" source:"10 in Augenstein et al. 2020, appendix C.2"`
 }
 
-// Adapters are products of two factors that are trained in place of a transformer.
+// Adapters are products of two factors, which are trained in place of a transformer's matrices.
 type Adapters struct {
 	// Columns of the first factor and rows of the second, at most those of each matrix.
 	Rank int `json:"rank" default:"8" range:"[1,65536]" also:"r dimension" source:"Hu et al. 2021, section 4.1"`
@@ -242,8 +238,7 @@ type Training struct {
 	Rounds int `json:"rounds,omitzero" range:"[1,1000000000]" unit:"rounds (sgd: steps)" also:"steps iterations num_rounds"`
 	// Rounds are epochs x users / cohort (sgd: epochs x examples / cohort), rounded up.
 	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" when:"algorithm=fedavg sgd" unit:"epochs" also:"num_epochs n_epochs max_epochs num_train_epochs"`
-	// Users in a round, weighted equally if clipped, else by their examples; with sgd, records in a
-	// minibatch.
+	// Users in a round, weighted equally if clipped, else by their examples; with sgd, records in a minibatch.
 	Cohort int `json:"cohort,omitzero" required:"true" range:"[1,100000000]" when:"algorithm=fedavg sgd" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round clients_per_round num_clients cohort_size"`
 	// Tasks of a round, by default at most the cohort; in the cache key, because they fix the order of sums.
 	Chunks int `json:"chunks,omitzero" default:"8" range:"[1,10000]" when:"algorithm=fedavg" unit:"tasks"`
@@ -306,9 +301,8 @@ type PyTorch struct {
 	CodeSHA256 string `json:"code_sha256,omitzero"`
 }
 
-// CodeRoles names files of training.code by the role that gets them: a path below the directory, a
-// pattern such as *.py, or a folder, which means all files below it. A file without a role goes to
-// every role, a file with several roles only to these.
+// CodeRoles assigns files of training.code to roles. An entry is a path below the directory, a pattern such
+// as *.py, or a folder with all files below it. Files without a role go to all roles, others only to theirs.
 type CodeRoles struct {
 	// Files for training.command only.
 	Training []string `json:"training,omitempty"`
@@ -318,8 +312,8 @@ type CodeRoles struct {
 	Scorer []string `json:"scorer,omitempty"`
 }
 
-// CommandLimits limits a command. Beyond a limit the command ends and its cell fails. Limits are not
-// part of a result's identity: with a higher limit, a run continues from the checkpoint.
+// CommandLimits limits a command. If it exceeds a limit, the command ends and its cell fails. Limits are
+// not part of a result's identity: with a higher limit, a run continues from the checkpoint.
 type CommandLimits struct {
 	// Time of one execution. Absent: --task-timeout, after which it continues from its checkpoint. Not
 	// with client_command.
@@ -335,7 +329,7 @@ type CommandLimits struct {
 	Network bool `json:"network,omitzero" default:"false"`
 }
 
-// Central reports whether this is central training on records.
+// Central reports whether the training is central, on records.
 func (t *Training) Central() bool { return t.Algorithm == SGD }
 
 // Client is the optimizer that sees the data.
@@ -347,21 +341,18 @@ type Client struct {
 	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs" also:"local_epochs num_epochs"`
 	// Maximum number of minibatches of a client in a round. Absent: all of its epochs.
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" when:"algorithm=fedavg" unit:"steps" also:"max_steps local_steps" source:"6 in Augenstein et al. 2020, table 9"`
-	// L2 bound on every minibatch's gradient; not in the papers. With sgd, training.privacy.clip
-	// replaces it.
+	// L2 bound on every minibatch's gradient; not in the papers. With sgd, training.privacy.clip replaces it.
 	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]" also:"max_grad_norm clip"`
 	// Probability that an element of a layer's output is dropped in training.
 	Dropout float64 `json:"dropout,omitzero" default:"0" range:"[0,1)" source:"Zaremba et al. 2014, section 3"`
 	// Decoupled weight decay w: before each step parameters are multiplied by 1 - learning rate x w.
 	WeightDecay float64 `json:"weight_decay,omitzero" default:"0" range:"[0,1]" source:"Loshchilov and Hutter 2019, algorithm 2"`
-	// FedProx's mu: mu/2 x the squared L2 distance from the round's model is added to each client's
-	// loss.
+	// FedProx's mu: mu/2 x the squared L2 distance from the round's model is added to each client's loss.
 	Proximal float64 `json:"proximal,omitzero" default:"0" range:"[0,1e6]" when:"algorithm=fedavg" also:"mu fedprox" source:"Li et al. 2020, equation 2"`
 	// Standard deviation of Gaussian noise on each element of a client's clipped update. It does
 	// not count in epsilon.
 	Noise float64 `json:"noise,omitzero" default:"0" range:"[0,1e6]" when:"algorithm=fedavg" also:"local_noise" source:"Orekondy et al. 2018, section 7"`
-	// Compression of a client's update, after clip and noise. Without noise a clipped update stays within
-	// the clip.
+	// Compression of a client's update, after clip and noise. Without noise a clipped update stays within the clip.
 	Compress *Compress `json:"compress,omitempty" when:"algorithm=fedavg" also:"compression"`
 }
 
@@ -400,12 +391,10 @@ type Privacy struct {
 	// and Steinke 2020, never larger.
 	Conversion privacy.Conversion `json:"conversion,omitzero"`
 	// Accountant of epsilon_proved and the budget. tightest, the default: the smaller of privacy loss
-	// distributions and Rényi divergences; rdp: Rényi divergences alone, as always in the metrics of
-	// rounds.
+	// distributions and Rényi divergences; rdp: Rényi divergences alone, as always in the metrics of rounds.
 	Accountant privacy.Accountant `json:"accountant,omitzero"`
 	// Source of noise and cohorts. seeded, the default: the experiment's seed, from which anyone can
-	// compute the noise. secret: a key outside the results (--secret-key), required for any released
-	// model.
+	// compute the noise. secret: a key outside the results (--secret-key), required for any released model.
 	Randomness privacy.Randomness `json:"randomness,omitzero"`
 	// Fingerprint of the secret key, 32 hex digits, against another key. Submitted runs carry it.
 	Key string `json:"key,omitzero"`
@@ -414,8 +403,7 @@ type Privacy struct {
 	Adaptive *Adaptive `json:"adaptive,omitempty"`
 	// DP-FTRL: correlated noise, of which each round cancels part of the earlier. noise_multiplier is that
 	// of the independent noise behind it. Needs training.sampling: separated, a fixed clip norm and
-	// fedavg. Absent coefficients are those of least noise on the last model at equal privacy, and are
-	// recorded.
+	// fedavg. Absent coefficients are those of least noise on the last model at equal privacy, and are recorded.
 	Mechanism *Mechanism `json:"mechanism,omitempty" also:"dp_ftrl matrix_mechanism correlated_noise" source:"Kairouz et al. 2021; McMahan et al. 2024"`
 	// Ends the training before the round that would exceed it.
 	Budget *Budget `json:"budget,omitempty" also:"epsilon target_epsilon"`
@@ -452,9 +440,8 @@ type Adaptive struct {
 	CountNoise float64 `json:"count_noise,omitzero" range:"(0,1e9]" unit:"clients" source:"Andrew et al. 2021, section 4"`
 }
 
-// Mechanism is the correlation of the noise of rounds. Absent numbers are chosen for the least
-// noise on the last model at equal privacy, for the rounds, the separation and the participations
-// of the cell, and recorded.
+// Mechanism is the correlation of the noise of rounds. Absent numbers are chosen for the least noise on the
+// last model at equal privacy, given the cell's rounds, separation and participations, and recorded.
 type Mechanism struct {
 	// Form of the correlation.
 	Kind correlated.Kind `json:"kind" default:"blt"`
@@ -470,7 +457,7 @@ type Mechanism struct {
 	Coefficients []float64 `json:"coefficients,omitempty" range:"[0,1]" when:"kind=banded"`
 }
 
-// Budget is the maximum privacy cost of a training, counted as proved.
+// Budget is the maximum proved privacy cost of a training.
 type Budget struct {
 	// Limit of the proved epsilon (epsilon_proved).
 	Epsilon float64 `json:"epsilon" required:"true" range:"(0,1e9]"`
@@ -478,7 +465,7 @@ type Budget struct {
 	Delta float64 `json:"delta,omitzero" range:"(0,1)"`
 }
 
-// Checkpoints selects the models to keep in addition to the audited ones and the last.
+// Checkpoints selects models to keep in addition to the measured ones and the last.
 type Checkpoints struct {
 	// Rounds between checkpoints.
 	Every numbers.Share `json:"every" default:"5%" unit:"rounds or %"`
@@ -486,7 +473,7 @@ type Checkpoints struct {
 	Keep int `json:"keep" default:"3" range:"[0,100000]" unit:"checkpoints"`
 }
 
-// Audit holds the measurements of a model, and their rounds.
+// Audit describes the measurements of a model, and after which rounds they are made.
 type Audit struct {
 	// Rounds between audits. Absent: the last round alone, which is always audited.
 	Every numbers.Share `json:"every,omitzero" unit:"rounds or %"`

@@ -14,8 +14,7 @@ import (
 )
 
 // Record keeps the updates that the devices of a training send to the server: each device's in each
-// recorded round, after clip, noise and compression, for audits that read them. A device is a user
-// of the cohort.
+// recorded round, after clip, noise and compression, for audits that read them. A device is a user of the cohort.
 type Record struct {
 	// Rounds between recorded rounds, by default 1.
 	Every int `json:"every,omitzero" range:"[1,1000000000]" unit:"rounds"`
@@ -41,7 +40,7 @@ type Compress struct {
 	Bits int `json:"bits,omitzero" range:"[2,16]" unit:"bits" also:"quantize" source:"Alistarh et al. 2017, section 3.1"`
 }
 
-// Config returns the compression of a training; nil without one.
+// Config returns the compression for tasks, or nil without one.
 func (c *Compress) Config() *training.Compression {
 	if c == nil {
 		return nil
@@ -49,7 +48,7 @@ func (c *Compress) Config() *training.Compression {
 	return &training.Compression{Keep: c.Keep.Float64(), Bits: c.Bits}
 }
 
-// complete sets the rounds if none are given, and sorts given ones.
+// complete sets the default of Every, and sorts Rounds.
 func (r *Record) complete() {
 	if r == nil {
 		return
@@ -60,12 +59,12 @@ func (r *Record) complete() {
 	r.Rounds = slices.Compact(slices.Sorted(slices.Values(r.Rounds)))
 }
 
-// maxRecorded is the maximum number of recorded rounds: a plan has an edge for each.
+// maxRecorded is the maximum number of recorded rounds. Each adds an edge to a plan.
 const maxRecorded = 10_000
 
-// Recording returns the recording of a training's updates, with an explicit list of layers, and its
-// layout; nil without a recording. If only a program of training.client_command knows the network,
-// the layers are named as in the file, and the layout is empty.
+// Recording returns the recording of updates, with all recorded layers listed, and its layout. It returns
+// nil without a recording. With training.client_command, whose program alone knows the network, it returns
+// the layers as in the file, and a layout without layers.
 func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
 	r := e.Training.Record
 	if r == nil {
@@ -93,7 +92,7 @@ func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
 	return recording, layout, nil
 }
 
-// recorded returns the recording as audits see it.
+// recorded returns the recording as audits see it, or nil.
 func (e *Experiment) recorded() *audits.Recorded {
 	recording, layout, err := e.Recording()
 	if err != nil || recording == nil {
@@ -121,8 +120,8 @@ func (c *checker) compression() {
 	}
 }
 
-// clientNoise rejects client noise if a guarantee requires bounded updates: under add-or-remove, the
-// noise of a client reveals whether it took part, and the compression of a noisy update has no bound.
+// clientNoise rejects client noise if the guarantee needs bounded updates. Under add-or-remove, the noise
+// of a client reveals whether it took part; after compression, a noisy update is unbounded.
 func (c *checker) clientNoise() {
 	const noise, compress = "training.client.noise", "training.client.compress"
 	p := c.Training.Privacy
@@ -139,8 +138,7 @@ func (c *checker) clientNoise() {
 	}
 }
 
-// Shared returns the noise multiplier if devices produce the noise of a round; 0 if the server
-// does, or without noise.
+// Shared returns the noise multiplier if devices add the noise of a round, and otherwise 0.
 func (p *Privacy) Shared() float64 {
 	if p == nil || p.NoiseBy != privacy.ByDevices {
 		return 0
@@ -148,7 +146,7 @@ func (p *Privacy) Shared() float64 {
 	return p.NoiseMultiplier
 }
 
-// deviceNoise returns the standard deviation of a device's noise on each element of its update.
+// deviceNoise returns the standard deviation of the noise that a device adds to each element of its update.
 func (t *Training) deviceNoise() float64 {
 	if z := t.Privacy.Shared(); z > 0 {
 		return privacy.NoiseShare(z, t.Privacy.Clip, t.Cohort)
@@ -156,7 +154,7 @@ func (t *Training) deviceNoise() float64 {
 	return t.Client.Noise
 }
 
-// noiseByDevices rejects settings in which the devices' noise does not add up to the server's noise.
+// noiseByDevices rejects settings in which the noise of devices does not add up to that of the server.
 func (c *checker) noiseByDevices() {
 	const path = "training.privacy.noise_by"
 	t := &c.Training
@@ -201,7 +199,7 @@ func (c *checker) recording() {
 	c.recordedBytes(layout)
 }
 
-// recordedBytes limits the bytes that a task of a round records.
+// recordedBytes limits the bytes that a task records.
 func (c *checker) recordedBytes(layout updates.Layout) {
 	t := &c.Training
 	if t.Chunks < 1 || t.Cohort < 1 {
@@ -214,8 +212,7 @@ func (c *checker) recordedBytes(layout updates.Layout) {
 	}
 }
 
-// misses returns the field and the problem of a recording that does not fit a training of this many
-// rounds; empty if it fits.
+// misses returns the field that does not fit a training of this many rounds, and the problem, or "".
 func (r *Record) misses(rounds int) (path, problem string) {
 	recording := updates.Recording{Every: r.Every, Rounds: r.Rounds}
 	count := 0

@@ -12,11 +12,10 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// MaxFileSize is the largest experiment file, in bytes.
+// MaxFileSize is the maximum size of an experiment file, in bytes.
 const MaxFileSize = encoding.MaxSize
 
-// parseYAML reads one document. It returns a nil node for mistakes that hide the document's
-// structure, and collects others.
+// parseYAML reads one document and collects mistakes. It returns nil if a mistake hides the document's structure.
 func parseYAML(source string, data []byte, ps *problems) *node {
 	file, err := encoding.ParseYAML(data)
 	if bad, ok := errors.AsType[*encoding.YAMLError](err); ok {
@@ -26,7 +25,7 @@ func parseYAML(source string, data []byte, ps *problems) *node {
 	return document(source, file, ps)
 }
 
-// document returns the only document of a file.
+// document returns the only document of a file, or nil after a mistake.
 func document(source string, file *ast.File, ps *problems) *node {
 	var bodies []ast.Node
 	for _, d := range file.Docs {
@@ -61,7 +60,7 @@ type converter struct {
 	problems *problems
 }
 
-// position returns the start of a node: for a block of fields its first key, because the node's own
+// position returns the position of a node. For a block it is that of the first key, because the block's own
 // token is the colon after it.
 func (c *converter) position(n ast.Node) position {
 	switch m := n.(type) {
@@ -107,8 +106,8 @@ func (c *converter) convert(n ast.Node, path string) *node {
 	return out
 }
 
-// text distinguishes 'null' from null. It keeps numbers as text for the decoder, because the parser
-// accepts fewer forms (1e-7 is text to it).
+// text keeps quoted text apart from null, numbers and switches. Numbers remain text for the decoder,
+// because the parser accepts fewer forms: it reads 1e-7 as text.
 func (c *converter) text(t *token.Token, at position) *node {
 	quoted := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
 	return &node{kind: scalarNode, at: at, text: t.Value, quoted: quoted}
@@ -123,7 +122,7 @@ func (c *converter) scalar(n ast.ScalarNode, path string, at position) *node {
 	return &node{kind: brokenNode, at: at}
 }
 
-// refuse explains YAML features that an experiment file does not support.
+// refuse reports a YAML feature that experiment files do not support.
 func (c *converter) refuse(n ast.Node, path string, at position) {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode:
@@ -172,10 +171,10 @@ func (c *converter) key(n ast.MapKeyNode, path string, at position) (string, boo
 	return "", false
 }
 
-// quote prints a value as in the file, shortened.
+// quote prints a value in quotes, shortened.
 func quote(text string) string { return strconv.Quote(shorten(text)) }
 
-// shorten cuts a text that would fill the screen.
+// shorten cuts long texts at 80 characters.
 func shorten(text string) string {
 	const limit = 80
 	if utf8.RuneCountInString(text) <= limit {
