@@ -55,8 +55,7 @@ type API interface {
 	Watch(ctx context.Context, run string) (<-chan *status.Run, error)
 	// Steer appends a command to the run's log and returns the run's id.
 	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
-	// Remove removes the record of a finished run that is not pinned. A prefix of an id must fit only one
-	// run.
+	// Remove removes the record of a finished run that is not pinned. A prefix of an id must fit only one run.
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes objects that no run needs.
 	Collect(ctx context.Context, o CollectOptions) (*retention.Result, error)
@@ -84,9 +83,8 @@ type API interface {
 	History(ctx context.Context, run string) (*History, error)
 	// Pictures returns the pictures of a run's audits so far.
 	Pictures(ctx context.Context, run string, shown results.Shown) ([]results.Picture, error)
-	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a safetensors file with its
-	// vocabulary. Round 0 means the initial model, LastRound the trained model, and NewestRound the last
-	// stored model.
+	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a safetensors file with its vocabulary.
+	// Round 0 means the initial model, LastRound the trained model, and NewestRound the last stored model.
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
 	// Prepared returns a model of a cell's prepare block as a safetensors file with its vocabulary. name is
 	// its name there, such as Classifier.
@@ -116,8 +114,7 @@ type Submitted struct {
 	Phase runs.Phase `json:"state,omitempty"`
 	// Priority is the priority that the submission gave a continued run, or nil.
 	Priority *int `json:"priority,omitempty"`
-	// Earlier is the newest earlier run of the same name, if its experiment differs; nil for a continued
-	// run.
+	// Earlier is the newest earlier run of the same name, if its experiment differs; nil for a continued run.
 	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
@@ -133,8 +130,7 @@ type AttemptLog struct {
 var (
 	// ErrNoRun means that there is no run of that name.
 	ErrNoRun = errors.New("no such run")
-	// ErrAmbiguous means that a prefix of an id fits runs of several experiments or, for a removal, several
-	// runs.
+	// ErrAmbiguous means that a prefix of an id fits runs of several experiments or, for a removal, several runs.
 	ErrAmbiguous = errors.New("several runs")
 	// ErrNoWorker means that no live worker has that name.
 	ErrNoWorker = errors.New("no such worker")
@@ -159,8 +155,7 @@ type Local struct {
 	// outcomes caches the results of the last requested runs.
 	outcomes outcomes
 	plans    plans
-	// checking limits concurrent checks of submissions to one, because a large submission takes some
-	// hundred MB.
+	// checking limits concurrent checks of submissions to one, because a large submission takes some hundred MB.
 	checking chan struct{}
 	// scoring limits concurrent scoring of references to one request, because it takes a core.
 	scoring chan struct{}

@@ -204,8 +204,7 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	return x, group.Wait()
 }
 
-// targets returns the outputs that the cells of a plan want: standing nodes by key, and steps of chains by
-// recipe.
+// targets returns the outputs that the cells of a plan want: standing nodes by key, and steps of chains by recipe.
 func targets(p *plan.Plan) (nodes map[storage.Key]bool, goals map[storage.Key][]int) {
 	nodes, goals = make(map[storage.Key]bool), make(map[storage.Key][]int)
 	for i := range p.Cells {

@@ -105,8 +105,7 @@ func remarked(s *status.Run, state *runs.State) *status.Run {
 	return &out
 }
 
-// loggedNodes is the maximum number of nodes in a request that names no node: each takes a listing of the
-// store.
+// loggedNodes is the maximum number of nodes in a request that names no node: each takes a listing of the store.
 const loggedNodes = 100
 
 func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, error) {

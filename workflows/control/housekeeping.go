@@ -210,9 +210,8 @@ func (h *Housekeeping) Check() error {
 	return nil
 }
 
-// KeepHouse collects periodically until ctx is done, while the coordinator of this process leads. A
-// stand-by leaves collections to the leader. KeepHouse logs and counts errors; the next collection tries
-// again.
+// KeepHouse collects periodically until ctx is done, while the coordinator of this process leads. A stand-by leaves
+// collections to the leader. KeepHouse logs and counts errors; the next collection tries again.
 func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -249,8 +248,7 @@ func nextMultiple(now time.Time, every time.Duration) time.Time {
 	return now.UTC().Truncate(every).Add(every)
 }
 
-// tidy removes expired runs and collects. The error wraps leadership.ErrStandby if this process does not
-// lead.
+// tidy removes expired runs and collects. The error wraps leadership.ErrStandby if this process does not lead.
 func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *retention.Result, err error) {
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if retain > 0 {

@@ -25,8 +25,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// In place of a round, LastRound means the end of the training, and NewestRound the last round with a
-// stored model.
+// In place of a round, LastRound means the end of the training, and NewestRound the last round with a stored model.
 const (
 	LastRound   = -1
 	NewestRound = -2
@@ -372,8 +371,7 @@ func (l *Local) planOf(ctx context.Context, name string) (*runs.Run, *plan.Plan,
 // make, and some tens of MB.
 const planKept = time.Minute
 
-// plans caches the plan of the last requested run, because a page that shows tasks requests their nodes
-// repeatedly.
+// plans caches the plan of the last requested run, because a page that shows tasks requests their nodes repeatedly.
 type plans struct {
 	mu        sync.Mutex // held while a plan is made, so that other requests wait for it
 	run       string

@@ -140,8 +140,7 @@ func (l *Local) newest(ctx context.Context, name string, fits []string) (newest 
 	return newest, nil
 }
 
-// oneOfEachFirst moves one id of each experiment to the front, so that few runs are read if experiments
-// differ.
+// oneOfEachFirst moves one id of each experiment to the front, so that few runs are read if experiments differ.
 func oneOfEachFirst(ids []string) []string {
 	seen := map[string]bool{}
 	var first, others []string
@@ -239,8 +238,7 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 	return &Earlier{newest.ID, newest.State.Phase, l.changesOf(ctx, experiment.SpecDifferences(before, spec))}, nil
 }
 
-// changesOf returns the changes, with the differing files for code. It merges all digests of code into one
-// change.
+// changesOf returns the changes, with the differing files for code. It merges all digests of code into one change.
 func (l *Local) changesOf(ctx context.Context, differences []experiment.Difference) []Change {
 	changes, code := []Change{}, -1
 	for _, d := range differences {
@@ -340,8 +338,7 @@ type File struct {
 	Priority *int
 }
 
-// AllowSources lets submitted files name data in allowed places. Otherwise they can name only uploaded
-// data.
+// AllowSources lets submitted files name data in allowed places. Otherwise they can name only uploaded data.
 func (l *Local) AllowSources(allowed *sources.Allowed) { l.allowed = allowed }
 
 func (l *Local) SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error) {

@@ -189,8 +189,7 @@ func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *p
 	return nil
 }
 
-// recordedSteps returns the committed steps of a training after a step that still have records. Pass 0 for
-// all steps.
+// recordedSteps returns the committed steps of a training after a step that still have records. Pass 0 for all steps.
 func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int) ([]int, error) {
 	steps, err := l.checkpointSteps(ctx, chain)
 	if err != nil {
@@ -231,9 +230,8 @@ func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 	})
 }
 
-// withhold removes values that would reveal a secret cohort, as results do: counts, and the digests of sums
-// without noise and of metric rows, because a reader with the data could compute those digests for every
-// cohort.
+// withhold removes values that would reveal a secret cohort, as results do: counts, and the digests of sums without
+// noise and of metric rows, because a reader with the data could compute those digests for every cohort.
 func (n *Node) withhold() {
 	if n.Kind == training.Clients.Name {
 		n.Metrics = nil

@@ -21,8 +21,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// rememberedCells bounds the number of cells of cached results. A cell takes some tens of KB with its
-// figures.
+// rememberedCells bounds the number of cells of cached results. A cell takes some tens of KB with its figures.
 const rememberedCells = 2000
 
 // outcomes caches the results of the last requested runs. A page requests the figures of a run one by one,
@@ -135,8 +134,7 @@ type verdict struct {
 	breaches map[string][]string // by cell
 }
 
-// judged adds the failed gates to the status of a finished run. It adds none if the run's results cannot be
-// read.
+// judged adds the failed gates to the status of a finished run. It adds none if the run's results cannot be read.
 func (l *Local) judged(ctx context.Context, run *runs.Run, record *recorded, s *status.Run) *status.Run {
 	if !record.gated || !run.State.Phase.Finished() {
 		return s
@@ -187,8 +185,7 @@ type Spending struct {
 	Budget *privacy.Budget `json:"budget,omitempty"`
 	// Grounds are empty before the population is known.
 	privacy.Grounds
-	// Rounds lists some finished rounds, ascending, including the last; it is empty if the training adds no
-	// noise.
+	// Rounds lists some finished rounds, ascending, including the last; it is empty if the training adds no noise.
 	Rounds []SpentRound `json:"rounds"`
 }
 

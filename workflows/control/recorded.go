@@ -57,8 +57,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	return r
 }
 
-// plannedCells returns the cells of a run with an unreadable experiment, with the fields in the record of
-// its plan.
+// plannedCells returns the cells of a run with an unreadable experiment, with the fields in the record of its plan.
 func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	p, err := plan.ReadNewestRecord(ctx, l.archive, run.ID)
 	if err != nil {
@@ -99,8 +98,7 @@ func (rs *records) find(run string, submitted time.Time) *recorded {
 	return nil
 }
 
-// recorded returns the fields that a status shows, from the record of a run that was read with its
-// experiment.
+// recorded returns the fields that a status shows, from the record of a run that was read with its experiment.
 func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
 	rs := &l.records
 	if r := rs.find(run.ID, run.State.Submitted); r != nil {

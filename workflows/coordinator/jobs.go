@@ -46,8 +46,7 @@ type jobs struct {
 	queueAway, storeAway observe.Outage
 	// queueLogged is the time of the last log line about the absence of the queue.
 	queueLogged time.Time
-	// heartbeatsFrom is the time from which a missing heartbeat counts again after the queue accepted no
-	// writes.
+	// heartbeatsFrom is the time from which a missing heartbeat counts again after the queue accepted no writes.
 	heartbeatsFrom time.Time
 	// queueReturned reports that the queue answers again, and may have forgotten everything.
 	queueReturned bool

@@ -187,9 +187,8 @@ func (t *term) noteKnown(id string, known bool) {
 	}
 }
 
-// vanished is the worker that vanished last. A task that kills its worker at once never appears in a
-// heartbeat, so the worker may have had more attempts than it reported: in each class, up to the number of
-// its slots.
+// vanished is the worker that vanished last. A task that kills its worker at once never appears in a heartbeat, so the
+// worker may have had more attempts than it reported: in each class, up to the number of its slots.
 type vanished struct {
 	at     time.Time
 	worker queue.Worker
@@ -204,8 +203,7 @@ func newVanished(at time.Time, w queue.Worker) vanished {
 	return v
 }
 
-// suspect returns the worker that the attempt may have killed, or nil if the queue more likely lost the
-// attempt.
+// suspect returns the worker that the attempt may have killed, or nil if the queue more likely lost the attempt.
 func (t *term) suspect(a *graph.Attempt) *queue.Worker {
 	if a.Worker != "" {
 		return &queue.Worker{ID: a.Worker, Memory: a.Memory}
@@ -250,10 +248,9 @@ func (t *term) relaunchAfterDeath(x *graph.Task) {
 	t.pause(x, pause)
 }
 
-// helpStragglers gives stragglers a second attempt while slots are free; the first commit wins. If second
-// attempts fail, the next follows after a pause. None starts if one more failure or death would give the
-// task up: a broken or small worker that is always free must not end a task that another worker is about to
-// finish.
+// helpStragglers gives stragglers a second attempt while slots are free; the first commit wins. If second attempts
+// fail, the next follows after a pause. None starts if one more failure or death would give the task up: a broken or
+// small worker that is always free must not end a task that another worker is about to finish.
 func (t *term) helpStragglers() {
 	if t.queueAway.On() {
 		return

@@ -183,8 +183,7 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 	})
 }
 
-// fail gives a task up for all runs that want it, and fails their cells that need it. A later run retries
-// it.
+// fail gives a task up for all runs that want it, and fails their cells that need it. A later run retries it.
 func (t *term) fail(x *graph.Task, evidence string) {
 	if len(x.Wants) == 0 {
 		t.logOf(x).Info("a node failed that no run wants any more", "attempt", x.Number, "error", readable.Brief(evidence))

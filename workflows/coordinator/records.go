@@ -204,8 +204,7 @@ func (c *records) follow(r *run) {
 	}
 }
 
-// append adds an entry to a run's log. The entry counts at once, and is stored as soon as storage accepts
-// it.
+// append adds an entry to a run's log. The entry counts at once, and is stored as soon as storage accepts it.
 func (c *records) append(owner *graph.Run, e runs.Entry) {
 	r := c.byID[owner.ID]
 	if r == nil {

@@ -90,9 +90,8 @@ func (t *term) advanced(requests graph.Requests) {
 	}
 }
 
-// A large grid has hundreds of thousands of nodes to look up, and a waiting job takes half as much memory
-// as a node. So each job looks up several nodes: at most lookUpsEach, but few enough to keep lookUpJobs
-// jobs busy.
+// A large grid has hundreds of thousands of nodes to look up, and a waiting job takes half as much memory as a node.
+// So each job looks up several nodes: at most lookUpsEach, but few enough to keep lookUpJobs jobs busy.
 const (
 	lookUpsEach = 64
 	lookUpJobs  = 8

@@ -230,9 +230,8 @@ func orNull(value string) json.RawMessage {
 // comparedCells limits the cells that SpecDifferences compares.
 const comparedCells = 1000
 
-// SpecDifferences returns the distinct differences between cells at the same point of the grid, or between
-// the only cells. It omits derived fields. If the numbers of cells or their points differ, a difference of
-// the grid comes last.
+// SpecDifferences returns the distinct differences between cells at the same point of the grid, or between the only
+// cells. It omits derived fields. If the numbers of cells or their points differ, a difference of the grid comes last.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}

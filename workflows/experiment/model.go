@@ -170,9 +170,8 @@ func makeUnlistedWords() string {
 	return strings.Join(words, " ")
 }
 
-// ListCanaryWords sets the words from which canaries at the subword level are drawn, at most
-// MaxCanaryWords, in the formats without a list. Other experiments stay unchanged. It is an error if there
-// are no words.
+// ListCanaryWords sets the words from which canaries at the subword level are drawn, at most MaxCanaryWords, in the
+// formats without a list. Other experiments stay unchanged. It is an error if there are no words.
 func (e *Experiment) ListCanaryWords(words []string) error {
 	if e.Canaries == nil || e.Data.Level != text.SubwordLevel {
 		return nil

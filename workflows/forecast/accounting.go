@@ -1,6 +1,5 @@
-// These files compute the privacy costs of finished cells: of each as trained, of each as the training of a
-// larger population that it represents, and of all of them together, for the publication of several models
-// of the same users.
+// These files compute the privacy costs of finished cells: of each as trained, of each as the training of a larger
+// population that it represents, and of all of them together, for the publication of several models of the same users.
 //
 // A simulation has too few users to protect any of them. It shows the noise on the mean update that the
 // model tolerates; with a larger cohort, a larger noise multiplier gives the same noise. So users, cohort
@@ -28,8 +27,7 @@ type Training struct {
 	// Generator reports whether the server trains a generator in addition to the model that users train.
 	Generator bool           `json:"-"`
 	Recipe    privacy.Recipe `json:"-"`
-	// OfUsers is the number of users from which the recipe's population was selected, including the
-	// selected ones.
+	// OfUsers is the number of users from which the recipe's population was selected, including the selected ones.
 	OfUsers int `json:"-"`
 }
 
@@ -41,9 +39,8 @@ type PrivacyQuestion struct {
 	// Population, if not 0, is the number of users at each scale before any selection. A training keeps its
 	// fraction of them.
 	Population int
-	// Delta applies to every epsilon. If it is 0, each training's own delta applies and, at a scale,
-	// 1/(scale x users at the scale) if that is less, as in tables 3, 5 and 13 of Augenstein et al. 2020,
-	// which state no rule.
+	// Delta applies to every epsilon. If it is 0, each training's own delta applies and, at a scale, 1/(scale x users
+	// at the scale) if that is less, as in tables 3, 5 and 13 of Augenstein et al. 2020, which state no rule.
 	Delta float64
 	// Conversion applies to every epsilon. If it is empty, each training's own applies.
 	Conversion privacy.Conversion
@@ -76,8 +73,7 @@ type PrivacyCosts struct {
 // PrivacyCost is the privacy of a training at a scale.
 type PrivacyCost struct {
 	Scale int `json:"scale"`
-	// OfUsers is the number of users from which the report's population is selected, including the selected
-	// ones.
+	// OfUsers is the number of users from which the report's population is selected, including the selected ones.
 	OfUsers int `json:"of_users"`
 	privacy.Report
 }
@@ -234,8 +230,7 @@ func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 	return recipe, ofUsers, nil
 }
 
-// compose adds the cost of all trainings together, at the least of their deltas, or the reason why it is
-// unknown.
+// compose adds the cost of all trainings together, at the least of their deltas, or the reason why it is unknown.
 func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 	if len(a.Trainings) < 2 {
 		return

@@ -48,9 +48,8 @@ const (
 	// sequences, of which few are scored at the same time.
 	stateSeconds, symbolSeconds = 0.6e-6, 0.8e-9
 	blockSeconds, branchSeconds = 3e-6, 14e-6
-	// projectSeconds is the time for each value of an update that is projected to be recorded: two random
-	// numbers, and four additions of random sign. Layers of 20,000 and 200,000 values take 24 to 27 ns a
-	// value.
+	// projectSeconds is the time for each value of an update that is projected to be recorded: two random numbers, and
+	// four additions of random sign. Layers of 20,000 and 200,000 values take 24 to 27 ns a value.
 	projectSeconds = 25e-9
 	// clientPasses is the number of passes over the model that copy it to a client, subtract it from the
 	// client's model, and add the difference.
@@ -63,9 +62,8 @@ type Cost struct {
 	TrainingFLOP, MeasuringFLOP float64
 	// Bytes is the number of bytes that trainings write to and read from the store.
 	Bytes float64
-	// Recorded is the number of bytes of recorded updates that stay in the store. Gathering is the number
-	// of further bytes in the store while some updates are gathered: a second copy, and the models of their
-	// rounds.
+	// Recorded is the number of bytes of recorded updates that stay in the store. Gathering is the number of further
+	// bytes in the store while some updates are gathered: a second copy, and the models of their rounds.
 	Recorded, Gathering float64
 	// Programs reports whether external programs also train or score. Their operations are not counted.
 	Programs bool
@@ -415,8 +413,7 @@ func (c *costing) share(m experiment.Method, kind string, count int) Load {
 	return load
 }
 
-// audit returns the scored states and the floating-point operations of further work of all measurements of
-// an audit.
+// audit returns the scored states and the floating-point operations of further work of all measurements of an audit.
 func (c *costing) audit(m experiment.Method) (states, work float64) {
 	setting := c.cell.Setting()
 	setting.TestTokens = c.testTokens

@@ -19,9 +19,8 @@ type Load struct {
 	// Training, Sentences, Scoring and Attacks are floating-point operations. Sentences are those of
 	// scoring whole sentences, Scoring those of other scoring.
 	Training, Sentences, Scoring, Attacks float64
-	// Bytes are bytes through the store. Overhead, Preparation and Program are seconds: of native training
-	// and scoring in addition to their operations, of a task that prepares data, and of an external
-	// program.
+	// Bytes are bytes through the store. Overhead, Preparation and Program are seconds: of native training and scoring
+	// in addition to their operations, of a task that prepares data, and of an external program.
 	Bytes, Overhead, Preparation, Program float64
 	// Unknown reports whether a program of unknown speed does the work.
 	Unknown bool
@@ -47,8 +46,7 @@ type Speed struct {
 	Train, Score Pace
 	// Begin is the time in seconds that a program for clients takes before it trains the first client.
 	Begin float64
-	// Network is the program's network, whose updates attacks read. It is nil if the program trains whole
-	// models.
+	// Network is the program's network, whose updates attacks read. It is nil if the program trains whole models.
 	Network models.Network
 }
 
@@ -78,9 +76,8 @@ func (l *Loads) Of(x *graph.Task) Load {
 	return l.steps[ch.Recipe].part
 }
 
-// LoadsOf divides the costs of cells among the tasks of a plan: the cost of a step equally among its parts,
-// and an audit's own cost equally among its tasks. speed returns the speed of the program of a cell, or nil
-// if unknown.
+// LoadsOf divides the costs of cells among the tasks of a plan: the cost of a step equally among its parts, and an
+// audit's own cost equally among its tasks. speed returns the speed of the program of a cell, or nil if unknown.
 func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed) *Loads {
 	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}, map[storage.Key]size{}}
 	for i := range p.Cells {

@@ -66,8 +66,7 @@ type Point struct {
 	Power float64 `json:"power"`
 }
 
-// Powers computes the power of an experiment's audits. leaks sets the sizes of leaks by the name of the
-// statement.
+// Powers computes the power of an experiment's audits. leaks sets the sizes of leaks by the name of the statement.
 func Powers(s *experiment.Spec, leaks map[string]float64) ([]Power, error) {
 	list := s.Powers()
 	if err := check(list, leaks); err != nil {

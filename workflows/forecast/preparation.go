@@ -16,10 +16,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Seconds of the preparation of data on a core with AVX-512. They are processor times of single tasks, one
-// run each, on the files of examples/data: texts of 63,239 sentences at the levels of words, bytes and
-// subwords, and 10,000 images of 28 by 28 pixels, whole and 10% to 25% of them. bench/README.md has the
-// times.
+// Seconds of the preparation of data on a core with AVX-512. They are processor times of single tasks, one run each,
+// on the files of examples/data: texts of 63,239 sentences at the levels of words, bytes and subwords, and 10,000
+// images of 28 by 28 pixels, whole and 10% to 25% of them. bench/README.md has the times.
 const (
 	// copyToken and copyExample are the times of rewriting a token and an example, as a random partition
 	// does. A task that reads only the index takes copyExample for each example.

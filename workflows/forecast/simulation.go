@@ -1,6 +1,5 @@
-// These files predict the time of a plan on a cluster. They run the coordinator's own scheduling (packages
-// graph and dispatch) on a simulated clock: the caller defines the durations of tasks, which compute
-// nothing.
+// These files predict the time of a plan on a cluster. They run the coordinator's own scheduling (packages graph and
+// dispatch) on a simulated clock: the caller defines the durations of tasks, which compute nothing.
 //
 // The workers form two pools, of cores and of GPUs, that take tasks in the order of the queue. No task
 // fails, and the workers stay the same.
@@ -31,8 +30,7 @@ import (
 type Cluster struct {
 	// Cores is the number of slots of all workers, each a core; at least 1.
 	Cores int
-	// GPUs is the number of further slots, for tasks of the class gpu. If it is 0, these tasks run on
-	// Cores.
+	// GPUs is the number of further slots, for tasks of the class gpu. If it is 0, these tasks run on Cores.
 	GPUs int
 	// Registry holds the kinds of tasks that the workers execute.
 	Registry tasks.Registry
@@ -48,8 +46,7 @@ type Outcome struct {
 	Busy float64
 }
 
-// most is the approximate limit on simulated training tasks. Of longer trainings, several steps are
-// simulated as one.
+// most is the approximate limit on simulated training tasks. Of longer trainings, several steps are simulated as one.
 const most = 100_000
 
 // Run simulates the missing nodes of a plan. It does not change the plan.

@@ -45,8 +45,7 @@ type Cell struct {
 	Report Ref
 	// Model is the final checkpoint. Report and Model are the targets of the cell.
 	Model Ref
-	// Final is the model that is measured and exported: Model, or a model derived from it that the report
-	// needs.
+	// Final is the model that is measured and exported: Model, or a model derived from it that the report needs.
 	Final Ref
 	// Initial is the model before training.
 	Initial Ref
@@ -123,8 +122,7 @@ type Chain struct {
 	Width int
 	Part  Template
 	Join  Template
-	// Keep lists, ascending, the steps with checkpoints that stay while the run exists: the audited ones
-	// and the last.
+	// Keep lists, ascending, the steps with checkpoints that stay while the run exists: the audited ones and the last.
 	Keep []int
 	// Every and KeepLast are the rolling retention: of the checkpoints at multiples of Every, the newest
 	// KeepLast stay. If Every is 0, none stay.
@@ -133,9 +131,8 @@ type Chain struct {
 	memo keyMemo
 }
 
-// keyMemo caches keys, so that Key walks the hash chain no further than a segment. It holds the keys of all
-// boundaries so far and of the two latest requested steps, because each part of a step asks for the step
-// and the one before.
+// keyMemo caches keys, so that Key walks the hash chain no further than a segment. It holds the keys of all boundaries
+// so far and of the two latest requested steps, because each part of a step asks for the step and the one before.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps
@@ -148,9 +145,8 @@ type stepKey struct {
 	key  storage.Key
 }
 
-// Key returns the key of step r, r >= 0. The keys are a bare hash chain, K[r] = H(recipe, r, K[r-1]), with
-// K[0] = H(recipe). Steps beyond Steps have keys too, because a run that wants more steps extends the
-// chain.
+// Key returns the key of step r, r >= 0. The keys are a bare hash chain, K[r] = H(recipe, r, K[r-1]), with K[0] =
+// H(recipe). Steps beyond Steps have keys too, because a run that wants more steps extends the chain.
 func (c *Chain) Key(r int) storage.Key {
 	m := &c.memo
 	m.mu.Lock()
@@ -279,8 +275,7 @@ type Tail struct {
 	Node   Ref // standing node that runs these steps
 }
 
-// ChainSteps returns the number of steps that the cell wants of its chain. The chain may be longer for
-// other cells.
+// ChainSteps returns the number of steps that the cell wants of its chain. The chain may be longer for other cells.
 func (c *Cell) ChainSteps() int {
 	if c.Tail != (Tail{}) {
 		return c.Tail.After
@@ -317,9 +312,8 @@ const (
 	MaxSteps = 20_000_000
 )
 
-// Parts yields a plan in parts, and io.EOF after the last. Each part is the complete plan of some cells;
-// nodes common to several parts are in each of them. So a reader of the parts never holds all of a large
-// plan.
+// Parts yields a plan in parts, and io.EOF after the last. Each part is the complete plan of some cells; nodes common
+// to several parts are in each of them. So a reader of the parts never holds all of a large plan.
 type Parts func() (*Plan, error)
 
 // SinglePart yields a plan as a single part.

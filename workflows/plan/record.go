@@ -140,9 +140,8 @@ type block struct {
 	SecretKeys []int `json:"secret_keys,omitempty"`
 	Classes    []int `json:"classes,omitempty"`
 	Terms      []int `json:"terms,omitempty"`
-	// Inputs holds the number of inputs of each node. Names (numbers of texts) and Needs hold an entry for
-	// each input of all nodes. A need is the number of a node or, below 0, refers to Steps: -1 is its first
-	// element.
+	// Inputs holds the number of inputs of each node. Names (numbers of texts) and Needs hold an entry for each input
+	// of all nodes. A need is the number of a node or, below 0, refers to Steps: -1 is its first element.
 	Inputs []int `json:"inputs"`
 	Names  []int `json:"names"`
 	Needs  []int `json:"needs"`

@@ -71,8 +71,7 @@ func (w *walk) visitAll(refs []Ref) {
 	}
 }
 
-// Kept returns the nodes with outputs that stay with a finished run: standing nodes and the kept steps of
-// trainings.
+// Kept returns the nodes with outputs that stay with a finished run: standing nodes and the kept steps of trainings.
 func (p *Plan) Kept() []storage.Key {
 	keys := SortedKeys(p.Nodes)
 	for _, recipe := range SortedKeys(p.Chains) {
@@ -83,9 +82,8 @@ func (p *Plan) Kept() []storage.Key {
 	return keys
 }
 
-// LastingSteps returns the steps with records that may outlive the training, ascending: the kept ones, the
-// ends of segments, the checkpoints of the rolling retention, and the steps of the last segment if it is
-// open.
+// LastingSteps returns the steps with records that may outlive the training, ascending: the kept ones, the ends of
+// segments, the checkpoints of the rolling retention, and the steps of the last segment if it is open.
 func (c *Chain) LastingSteps() []int {
 	steps := slices.Clone(c.Keep)
 	for step := tasks.SegmentSteps; step <= c.Steps; step += tasks.SegmentSteps {

@@ -27,8 +27,7 @@ func (v *viewCell) baseline() (row baselineRow) {
 	return row
 }
 
-// baseline returns the value of atBaseline for rows of replicates: true if the model of some seed is at its
-// baseline.
+// baseline returns the value of atBaseline for rows of replicates: true if the model of some seed is at its baseline.
 func baseline(rows ...*viewRow) (of baselineRow) {
 	for _, r := range rows {
 		for _, seed := range r.Seeds {

@@ -135,14 +135,12 @@ var utilityTexts = map[string]string{"recall_at_1": "recall@1 and perplexity", "
 type Ranking struct {
 	// References is the number of references for each canary.
 	References int `json:"references"`
-	// Of is the number of ranked canaries, including held-back ones. The ranks of Estimated of them were
-	// estimated from a pilot; Censored of them have rank 1, so that their exposure is at least log2 of
-	// References.
+	// Of is the number of ranked canaries, including held-back ones. The ranks of Estimated of them were estimated
+	// from a pilot; Censored of them have rank 1, so that their exposure is at least log2 of References.
 	Of        int `json:"of"`
 	Estimated int `json:"estimated"`
 	Censored  int `json:"censored"`
-	// HeldBack is the number of held-back canaries, with which the others can be compared without
-	// references.
+	// HeldBack is the number of held-back canaries, with which the others can be compared without references.
 	HeldBack int    `json:"held_back"`
 	Why      string `json:"why"`
 }

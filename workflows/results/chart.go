@@ -28,8 +28,7 @@ type Chart struct {
 	// Values are the axis values in the order of the grid; X of a point is then the number of its value,
 	// from 1. Without values, X is a quantity.
 	Values []string `json:"values,omitempty"`
-	// Level is the value of Y if nothing is found, or 0 if there is no such value; LevelX is the same for
-	// X.
+	// Level is the value of Y if nothing is found, or 0 if there is no such value; LevelX is the same for X.
 	Level  float64 `json:"level,omitempty"`
 	LevelX float64 `json:"level_x,omitempty"`
 	// Lines are in the order of the grid.
@@ -84,8 +83,7 @@ type charted struct {
 	cells []measuredCell
 }
 
-// charts returns the charts of all audits that measured at least two cells to compare, and then those of
-// replicates.
+// charts returns the charts of all audits that measured at least two cells to compare, and then those of replicates.
 func (v *view) charts() (list []Chart) {
 	for place, d := range all.Audits() {
 		for i := range d.Measures {
@@ -252,8 +250,7 @@ func difference(first, cell experiment.Axes) string {
 // scalar reports whether a value is neither a block nor a list.
 func scalar(value json.RawMessage) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
 
-// valueText formats a value of an axis: "absent" for null, and lists and blocks without brackets and
-// quotes.
+// valueText formats a value of an axis: "absent" for null, and lists and blocks without brackets and quotes.
 func valueText(value json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, value); err != nil || b.String() == "null" {
@@ -313,8 +310,7 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 	return q
 }
 
-// censoredSuffix ends the name of a column that tells whether a number of a canary is at the limit of the
-// references.
+// censoredSuffix ends the name of a column that tells whether a number of a canary is at the limit of the references.
 const censoredSuffix = "_censored"
 
 // shareOfInserted counts the inserted canaries that have a property. Each training is a group.

@@ -26,13 +26,11 @@ type Curve struct {
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
-	// Unit is the unit of a round. In central training a round is a task of several steps, numbered by its
-	// last step.
+	// Unit is the unit of a round. In central training a round is a task of several steps, numbered by its last step.
 	Unit plan.Unit `json:"unit"`
 	// Steps is the planned length of the training, in units.
 	Steps int `json:"steps"`
-	// Rounds are some of the completed rounds, ascending: the first, the last, and evenly spaced ones
-	// between them.
+	// Rounds are some of the completed rounds, ascending: the first, the last, and evenly spaced ones between them.
 	Rounds []Round `json:"rounds"`
 	// Audited are the completed measurements, ascending. Their numbers have the names that they have in the
 	// curve of a report.

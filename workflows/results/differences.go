@@ -41,8 +41,7 @@ type Matching struct {
 	Measure    string  `json:"measure"`
 	Difference float64 `json:"difference"`
 	Within     float64 `json:"within"`
-	// Perplexity must match too if models predict words. It is nil otherwise, and if a perplexity is
-	// infinite.
+	// Perplexity must match too if models predict words. It is nil otherwise, and if a perplexity is infinite.
 	Perplexity *Tolerance `json:"perplexity,omitempty"`
 	Matched    bool       `json:"matched"`
 	// Reason explains why utility is not matched.

@@ -31,8 +31,7 @@ type Column struct {
 	Doc string `json:"doc"`
 }
 
-// parts are structs whose fields are the columns of a table, for tables that have equal columns in all
-// runs.
+// parts are structs whose fields are the columns of a table, for tables that have equal columns in all runs.
 var parts = map[Rows][]any{
 	Attacks: {ofCell{}, audits.Attack{}, baselineRow{}}, AttackedUsers: {ofCell{}, audits.AttackedUser{}, baselineRow{}},
 	Membership: {ofCell{}, audits.MemberAttack{}, baselineRow{}}, Means: {meanRow{}, estimateRow{}, pooledRow{}, baselineRow{}},

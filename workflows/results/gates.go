@@ -58,8 +58,7 @@ func (v *view) gated() bool { return v.Results.Gate() != "" }
 // gateHeader is the header of the last column of tables.
 const gateHeader = "gate"
 
-// gate returns the text in the column of gates, such as "failed", or "2 of 3 failed" for a row of
-// replicates.
+// gate returns the text in the column of gates, such as "failed", or "2 of 3 failed" for a row of replicates.
 func (r *viewRow) gate() string {
 	judged, failed := 0, 0
 	for _, c := range r.cells {

@@ -90,8 +90,7 @@ func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 	return 0, nil
 }
 
-// readOutcomes reads the audits' outcomes of the measured model, and returns the nodes of the unfinished
-// ones.
+// readOutcomes reads the audits' outcomes of the measured model, and returns the nodes of the unfinished ones.
 func (s *Interim) readOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
 	for _, a := range params.Audits {
 		if a.AtEnd {

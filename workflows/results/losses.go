@@ -166,8 +166,7 @@ type ofCell struct {
 
 func (v *view) ofCell(c *viewCell) ofCell { return ofCell{v.Run, v.Experiment, c.Cell.Cell, c.Label} }
 
-// Tables with a row for each attack, for each user in attacks with results by user, and for each membership
-// attack.
+// Tables with a row for each attack, for each user in attacks with results by user, and for each membership attack.
 var (
 	attackRows = rowsOf("attacks", Attacks, func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows })
 	userRows   = rowsOf("attacked_users", AttackedUsers, func(d *audits.Description) func(audits.Outcome) []audits.AttackedUser { return d.UserRows })
@@ -209,8 +208,7 @@ type attackTable struct {
 	Rows  [][]string
 }
 
-// attackTables returns the tables that have rows. Attacks on updates have the form of Table 3 of Orekondy
-// et al. 2018.
+// attackTables returns the tables that have rows. Attacks on updates have the form of Table 3 of Orekondy et al. 2018.
 func (v *view) attackTables() []attackTable {
 	updates := attackTable{
 		Title: "Attacks on updates", Label: "Attacks", Texts: 3,

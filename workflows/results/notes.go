@@ -66,8 +66,7 @@ func (v *view) warnings() []string {
 // labelled is the maximum number of cells or rows whose labels a common note repeats.
 const labelled = 3
 
-// once returns the notes. It writes a note about several members of a group once, at the position of the
-// first.
+// once returns the notes. It writes a note about several members of a group once, at the position of the first.
 func (v *view) once(notes []note) []string {
 	members, texts := make(map[string][]note), []string{}
 	for _, n := range notes {

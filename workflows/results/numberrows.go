@@ -33,8 +33,7 @@ func numberRows(v *view) (*flatTable, error) {
 	return t, nil
 }
 
-// eachNumber calls found with each number in the next value of the decoder and its path, which begins with
-// path.
+// eachNumber calls found with each number in the next value of the decoder and its path, which begins with path.
 func eachNumber(d *json.Decoder, path string, found func(path string, value float64)) error {
 	token, err := d.Token()
 	switch value := token.(type) {

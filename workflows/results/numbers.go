@@ -95,8 +95,7 @@ var variants = map[string]string{
 	"baseline":    ", of a model that knows only the frequencies of the training part",
 }
 
-// outcomeNumbers returns the numbers in the JSON of the audits' outcomes that have no column among the
-// given ones.
+// outcomeNumbers returns the numbers in the JSON of the audits' outcomes that have no column among the given ones.
 func outcomeNumbers(columns []Column) (list []Column) {
 	for _, d := range all.Audits() {
 		own := numbersOf(d.Name, reflect.TypeOf(d.Outcome()))

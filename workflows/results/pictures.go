@@ -164,8 +164,7 @@ type picturedCell struct {
 	Series      []pictureSeries
 }
 
-// pictureSeries holds the pictures of one audit of a cell: the newest, and the earlier ones ascending by
-// round.
+// pictureSeries holds the pictures of one audit of a cell: the newest, and the earlier ones ascending by round.
 type pictureSeries struct {
 	Newest  htmlPicture
 	Earlier []htmlPicture

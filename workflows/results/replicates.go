@@ -180,8 +180,7 @@ func NewPairing(seeds [][]float64) *Pairing {
 	return &p
 }
 
-// SignTest returns the two-sided p-value if both signs are equally likely: twice the binomial tail, at most
-// 1.
+// SignTest returns the two-sided p-value if both signs are equally likely: twice the binomial tail, at most 1.
 func SignTest(more, fewer int) float64 {
 	return min(1, 2*audits.NewShare(max(more, fewer), more+fewer).AtLeast(0.5))
 }

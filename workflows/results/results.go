@@ -61,8 +61,7 @@ type Cell struct {
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
-	// Parameters are fields of the experiment file by path: common ones, and all below the axes of the
-	// grid.
+	// Parameters are fields of the experiment file by path: common ones, and all below the axes of the grid.
 	Parameters experiment.Axes `json:"parameters,omitempty"`
 	// Row is the cell's row of replicates, or nil without grid.replicates.
 	Row *experiment.Row `json:"row,omitempty"`
@@ -81,8 +80,7 @@ type Cell struct {
 	EpsilonUnderestimates *bool `json:"epsilon_underestimates,omitempty"`
 	// Errors are the reasons for the failure of a failed cell.
 	Errors []string `json:"errors,omitempty"`
-	// Thresholds are the numbers of users that other thresholds of a failed cell's selection would leave,
-	// if known.
+	// Thresholds are the numbers of users that other thresholds of a failed cell's selection would leave, if known.
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
 	// Lost explains why the report of a finished cell is missing.
 	Lost string `json:"lost,omitempty"`

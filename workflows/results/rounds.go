@@ -55,9 +55,8 @@ type Rates struct {
 	// the round changed nothing, or if an external program sets the rate.
 	LearningRate       float64 `json:"learning_rate,omitempty" parquet:"learning_rate,optional" doc:"learning rate of the clients, of central training that of the last step"`
 	ServerLearningRate float64 `json:"server_learning_rate,omitempty" parquet:"server_learning_rate,optional" doc:"learning rate of the server"`
-	// TokensPerSecond is the speed from the start of the round's first task to the end of its last, or 0 if
-	// unknown. For rounds whose commits lack times, it is the mean between rounds with known times,
-	// including pauses.
+	// TokensPerSecond is the speed from the start of the round's first task to the end of its last, or 0 if unknown.
+	// For rounds whose commits lack times, it is the mean between rounds with known times, including pauses.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty" parquet:"tokens_per_second,optional" doc:"tokens trained in a second, from the start of the first task of the round to the end of the last"`
 }
 

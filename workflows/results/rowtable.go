@@ -188,8 +188,7 @@ func signedText(m *audits.Measure, x float64) string {
 	return "+" + text
 }
 
-// listed lists the cells' values in a column, the most frequent first, as in "1/2000, 100% (2 of 3);
-// 1/1000, 100%".
+// listed lists the cells' values in a column, the most frequent first, as in "1/2000, 100% (2 of 3); 1/1000, 100%".
 func (r *viewRow) listed(column tableColumn) string {
 	var texts []string
 	times := map[string]int{}

@@ -11,8 +11,7 @@ import (
 	"coalmine/internal/readable"
 )
 
-// Terminal is a terminal that shows tables. A nil Terminal stands for a file, with tables of unlimited
-// width.
+// Terminal is a terminal that shows tables. A nil Terminal stands for a file, with tables of unlimited width.
 type Terminal struct {
 	// Width is the number of columns, at least 40.
 	Width int

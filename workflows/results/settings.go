@@ -14,8 +14,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// setting is the unit that figures of all cells compare: a row of replicates, or a cell if there are no
-// rows.
+// setting is the unit that figures of all cells compare: a row of replicates, or a cell if there are no rows.
 type setting struct {
 	name  string
 	cells []*viewCell
@@ -150,8 +149,7 @@ func (s *setting) curve(curve audits.Curve) []chart.Point {
 	return means(byRound, least, most)
 }
 
-// means returns estimates of the values at each position, ascending. Their intervals lie between least and
-// most.
+// means returns estimates of the values at each position, ascending. Their intervals lie between least and most.
 func means(by map[float64][]float64, least, most float64) (points []chart.Point) {
 	for at, values := range by {
 		if e := audits.NewEstimate(values); !e.Infinite {

@@ -77,8 +77,7 @@ type tableColumn struct {
 	of      string
 }
 
-// columns returns the columns with values for some cell. It starts with those of Table 1 of Thakkar et al.
-// 2020.
+// columns returns the columns with values for some cell. It starts with those of Table 1 of Thakkar et al. 2020.
 func (v *view) columns() []tableColumn {
 	var first, others []tableColumn
 	for place, d := range all.Audits() {

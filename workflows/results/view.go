@@ -34,8 +34,7 @@ type viewCell struct {
 	soFar []audits.Outcome
 }
 
-// measured yields the outcomes of the cell with the descriptions of their audits, in the order of
-// all.Audits.
+// measured yields the outcomes of the cell with the descriptions of their audits, in the order of all.Audits.
 func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
 	return func(yield func(*audits.Description, audits.Outcome) bool) {
 		descriptions := all.Audits()
@@ -47,8 +46,7 @@ func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
 	}
 }
 
-// shown returns the outcome of a description's audit. For a cell in training, it is that of the newest
-// measurement.
+// shown returns the outcome of a description's audit. For a cell in training, it is that of the newest measurement.
 func (v *viewCell) shown(place int) audits.Outcome {
 	if v.soFar != nil {
 		return v.soFar[place]
@@ -99,8 +97,7 @@ func newViewCell(c *Cell) (viewCell, error) {
 	return v, nil
 }
 
-// decodeOutcomes decodes the outcomes of audits. It returns one for each description of package all, or
-// nil.
+// decodeOutcomes decodes the outcomes of audits. It returns one for each description of package all, or nil.
 func decodeOutcomes(of func(audit string) (json.RawMessage, bool)) ([]audits.Outcome, error) {
 	outcomes := make([]audits.Outcome, len(all.Audits()))
 	for i, d := range all.Audits() {

@@ -24,9 +24,8 @@ const (
 // Finished reports whether the run has ended. A command may still continue it.
 func (p Phase) Finished() bool { return p == Done || p == Failed || p == Cancelled }
 
-// move is a line of the drawing in the package comment: an entry of a kind leads from the phases from to
-// the phase to. An entry with several target phases names one of them; an entry without a target leaves the
-// phase unchanged.
+// move is a line of the drawing in the package comment: an entry of a kind leads from the phases from to the phase to.
+// An entry with several target phases names one of them; an entry without a target leaves the phase unchanged.
 type move struct {
 	kind Kind
 	from []Phase

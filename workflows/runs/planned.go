@@ -101,9 +101,8 @@ func (r *Planned) LossReason() string {
 	return plan.LostReport
 }
 
-// CheckReports returns an error that wraps storage.ErrNotFound if a cell is done and the store lacks its
-// report under the key of this build. Outputs under the keys of this build then belong to a later run of
-// the experiment.
+// CheckReports returns an error that wraps storage.ErrNotFound if a cell is done and the store lacks its report under
+// the key of this build. Outputs under the keys of this build then belong to a later run of the experiment.
 func (r *Planned) CheckReports(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
 	if r.Recorded || r.State.Outcomes[cell.Name] != Done {
 		return nil
@@ -167,8 +166,7 @@ func experimentAndPlan(run *Run) (*experiment.Spec, *plan.Plan, error) {
 	return spec, p, err
 }
 
-// Compile makes the plan of a recorded run. If the record does not compile, the error is marked
-// tasks.Permanent.
+// Compile makes the plan of a recorded run. If the record does not compile, the error is marked tasks.Permanent.
 func Compile(_ context.Context, run *Run) (*plan.Plan, error) {
 	_, p, err := experimentAndPlan(run)
 	return p, tasks.Permanent(err)

@@ -17,9 +17,8 @@ import (
 	"coalmine/storage"
 )
 
-// SpecFormat is the format of run records. Its number also counts the forms of the resolved experiment: it
-// rises when the experiment file gets a new field, because an older build that does not know the field must
-// not work on the run.
+// SpecFormat is the format of run records. Its number also counts the forms of the resolved experiment: it rises when
+// the experiment file gets a new field, because an older build that does not know the field must not work on the run.
 var SpecFormat = storage.Format{Name: "record of a run", Number: 2}
 
 // Spec is the submission of a run.
@@ -220,9 +219,8 @@ func (s *Service) AddSpec(ctx context.Context, run *Run) (err error) {
 	return err
 }
 
-// absent distinguishes a run that does not exist or is being removed from a run that has lost its record: a
-// submission writes the record before the log, and a removal writes to the log before the record is
-// deleted.
+// absent distinguishes a run that does not exist or is being removed from a run that has lost its record: a submission
+// writes the record before the log, and a removal writes to the log before the record is deleted.
 func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 	run, err := s.WithoutSpec(ctx, id)
 	switch {

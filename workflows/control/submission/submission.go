@@ -35,10 +35,9 @@ type Submission struct {
 	Spec *experiment.Spec
 	// Warnings are sentences about doubtful settings.
 	Warnings []string
-	// By cell, for estimates: TokensPerExample and TokensPerUser are the mean numbers of tokens of a
-	// training example and a training user, with end tokens; TrainTokens and TestTokens are the numbers of
-	// tokens of the training users and the test part. An image counts as one token, because a model
-	// predicts its label.
+	// By cell, for estimates: TokensPerExample and TokensPerUser are the mean numbers of tokens of a training example
+	// and a training user, with end tokens; TrainTokens and TestTokens are the numbers of tokens of the training users
+	// and the test part. An image counts as one token, because a model predicts its label.
 	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
 	// Read counts the users, examples and tokens of each source, before users are balanced. Each pixel of
 	// an image counts as a token.
@@ -297,9 +296,8 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 	}
 }
 
-// divide adds the division of users into devices to the facts, if the experiment asks for it. If some data
-// are removed before the division, divide drops users with too few examples as if they were removed; the
-// task checks them.
+// divide adds the division of users into devices to the facts, if the experiment asks for it. If some data are removed
+// before the division, divide drops users with too few examples as if they were removed; the task checks them.
 func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.Facts) {
 	if e.Data.Devices == nil || len(members) == 0 {
 		return

@@ -93,9 +93,8 @@ func (d *Dispatcher) yields(x *graph.Task, r *graph.Run) bool {
 	return d.taken(class, quick) >= slots-theirs
 }
 
-// rivals returns the trainings to which a training yields: those with less used time and much shorter
-// tasks. room is the number of tasks that they can run at once; others is the number of the other
-// contending trainings, including ch.
+// rivals returns the trainings to which a training yields: those with less used time and much shorter tasks. room is
+// the number of tasks that they can run at once; others is the number of the other contending trainings, including ch.
 func (d *Dispatcher) rivals(ch *graph.Chain, length float64, class tasks.Class, priority int) (quick map[*graph.Chain]bool, room, others int) {
 	quick = make(map[*graph.Chain]bool)
 	others = 1

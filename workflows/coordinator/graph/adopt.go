@@ -115,8 +115,7 @@ func (g *Graph) restate(x *Task, traits unique.Handle[traits]) {
 func (g *Graph) Begin(r *Run) {
 	r.live, r.held = true, nil
 	for recipe := range r.Plan.Chains {
-		// A longer plan may have a further frontier, and wants checkpoints that the last survey did not
-		// look for.
+		// A longer plan may have a further frontier, and wants checkpoints that the last survey did not look for.
 		g.chains[recipe].Surveyed = false
 	}
 	g.addCells(r)
@@ -300,8 +299,7 @@ func (g *Graph) releaseChain(ch *Chain, r *Run, gone map[*Node]bool) {
 	}
 }
 
-// Outcomes returns the phases of a live run's cells, Done or Failed, by name, or nil while some cell has
-// not ended.
+// Outcomes returns the phases of a live run's cells, Done or Failed, by name, or nil while some cell has not ended.
 func (r *Run) Outcomes() map[string]runs.Phase {
 	if slices.ContainsFunc(r.Cells, func(c *Cell) bool { return !c.Failed && !c.Done() }) {
 		return nil

@@ -1,7 +1,6 @@
-// Package graph holds the wants of live runs and their progress: runs with their cells, standing nodes,
-// chains with their checkpoints and current steps, the tasks to run, and the attempts at them. It is
-// rebuilt from storage when a coordinator begins to lead (invariant 1). The graph is pure: it reads no
-// store, sends no message and has no clock.
+// Package graph holds the wants of live runs and their progress: runs with their cells, standing nodes, chains with
+// their checkpoints and current steps, the tasks to run, and the attempts at them. It is rebuilt from storage when a
+// coordinator begins to lead (invariant 1). The graph is pure: it reads no store, sends no message and has no clock.
 //
 // # Events and requests
 //

@@ -71,8 +71,7 @@ func (g *Graph) arrived(n *Node) {
 	g.requests.Changed = true
 }
 
-// finishReading requests a check of the checkpoints read by a node, and by its needs that are no longer
-// wanted.
+// finishReading requests a check of the checkpoints read by a node, and by its needs that are no longer wanted.
 func (g *Graph) finishReading(n *Node) {
 	if n.readsCheckpoints() {
 		g.requests.Read = append(g.requests.Read, n)
@@ -103,8 +102,7 @@ func (g *Graph) setAvailable(cp *Checkpoint, available bool) {
 	g.notify(&cp.dependents)
 }
 
-// Recheck looks up an available output again that turned out to be missing. If it is not in storage, it is
-// recomputed.
+// Recheck looks up an available output again that turned out to be missing. If it is not in storage, it is recomputed.
 func (g *Graph) Recheck(d Dependency) {
 	g.dirty = true
 	if d.Node != nil {

@@ -146,8 +146,7 @@ type Stock struct {
 	QueueUp, StoreUp bool
 }
 
-// Stock counts the tasks, attempts and workers. It walks the nodes of live runs, so call it only on
-// request.
+// Stock counts the tasks, attempts and workers. It walks the nodes of live runs, so call it only on request.
 func (v *View) Stock(classes ...tasks.Class) Stock {
 	s := Stock{
 		Runs: map[runs.Phase]int{}, Tasks: counts{}, Slots: maps.Clone(v.Dispatcher.Fleet.Slots),

@@ -23,8 +23,7 @@ type View struct {
 	Dispatcher *dispatch.Dispatcher
 	// Queue and Store are the outages of the servers.
 	Queue, Store Outage
-	// Takeovers counts, by worker id, the tasks that the worker has finished after another worker died with
-	// them.
+	// Takeovers counts, by worker id, the tasks that the worker has finished after another worker died with them.
 	Takeovers map[string]int
 	// MaxTries is the number of tries of a task.
 	MaxTries int

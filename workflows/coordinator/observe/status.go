@@ -257,8 +257,7 @@ func (v *View) roundsDone(c *graph.Cell) int {
 	return c.Plan.RoundsDone(ch.At, trained)
 }
 
-// reported returns the progress reported by the program that trains the model of a cell; zero if no program
-// trains it.
+// reported returns the progress reported by the program that trains the model of a cell; zero if no program trains it.
 func (v *View) reported(c *graph.Cell) (p queue.Progress) {
 	model := v.Graph.Node(c.Plan.Model.Key)
 	if model == nil || c.Plan.Chain != nil {
@@ -272,9 +271,8 @@ func (v *View) reported(c *graph.Cell) (p queue.Progress) {
 	return p
 }
 
-// secondsLeft estimates the remaining time of a run: the remaining work divided by the slots, or the
-// longest sequential part if that takes longer. It is nil if some training or audit, or everything, cannot
-// be estimated.
+// secondsLeft estimates the remaining time of a run: the remaining work divided by the slots, or the longest
+// sequential part if that takes longer. It is nil if some training or audit, or everything, cannot be estimated.
 func (v *View) secondsLeft(r *graph.Run) *float64 {
 	trainings, ok := v.trainingsLeft(r)
 	if !ok {
@@ -343,10 +341,9 @@ func auditsOf(r *graph.Run) func(*graph.Node) bool {
 	}
 }
 
-// nodesLeft estimates the remaining time of the run's unfinished standing nodes, from others of their kind
-// or their reported progress. It returns false if it can estimate no unfinished node, or if no audit like
-// one of them has ended, because that audit may take longer than all other nodes. Other nodes without an
-// estimate take little time.
+// nodesLeft estimates the remaining time of the run's unfinished standing nodes, from others of their kind or their
+// reported progress. It returns false if it can estimate no unfinished node, or if no audit like one of them has
+// ended, because that audit may take longer than all other nodes. Other nodes without an estimate take little time.
 func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	open, known := 0, 0
 	audits := auditsOf(r)

@@ -57,9 +57,8 @@ func Deaths(deaths []runs.Death) (memory, other int) {
 	return memory, len(deaths) - memory
 }
 
-// nearLimit reports whether a worker used at least nine tenths of its memory limit at its last heartbeat.
-// Workers drop their caches and hand tasks back at the limit, so healthy ones rarely use more; they send a
-// heartbeat when they do.
+// nearLimit reports whether a worker used at least nine tenths of its memory limit at its last heartbeat. Workers drop
+// their caches and hand tasks back at the limit, so healthy ones rarely use more; they send a heartbeat when they do.
 func nearLimit(d runs.Death) bool {
 	return d.MemoryLimitBytes > 0 && d.MemoryBytes >= d.MemoryLimitBytes/10*9
 }
@@ -144,18 +143,16 @@ const (
 	// RecheckEvery is the interval of looking up an attempt in flight in storage, with one HEAD each,
 	// because its report may be lost.
 	RecheckEvery = 5 * time.Second
-	// KnownEvery is the interval of asking the queue for the sent attempts. An attempt unknown KnownMisses
-	// times in a row is sent again; it may be unknown once, between leaving the queue and showing in a
-	// heartbeat.
+	// KnownEvery is the interval of asking the queue for the sent attempts. An attempt unknown KnownMisses times in a
+	// row is sent again; it may be unknown once, between leaving the queue and showing in a heartbeat.
 	KnownEvery  = 2 * time.Second
 	KnownMisses = 2
 )
 
 // Runs and their records.
 const (
-	// DiscoverEvery is the interval of reading the active runs and looking for new ones without a nudge,
-	// which may be lost with the queue. Finished runs are read again every DiscoverAllEvery, because few of
-	// them are ever resumed.
+	// DiscoverEvery is the interval of reading the active runs and looking for new ones without a nudge, which may be
+	// lost with the queue. Finished runs are read again every DiscoverAllEvery, because few of them are ever resumed.
 	DiscoverEvery    = 5 * time.Second
 	DiscoverAllEvery = time.Minute
 	// MaxPlans is the number of tries to make a plan before its run is rejected.

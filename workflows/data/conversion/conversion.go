@@ -103,8 +103,7 @@ type Summary struct {
 	Users  int `json:"users"`
 	// Unlabelled is the number of images without a label.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// Tags lists the tags of images, the most frequent first, then by name. It is nil if images have
-	// labels.
+	// Tags lists the tags of images, the most frequent first, then by name. It is nil if images have labels.
 	Tags []Tag `json:"tags,omitempty"`
 	// Skips counts the images that could not be read.
 	Skips

@@ -11,13 +11,11 @@ import (
 	"coalmine/tasks/datasets/images"
 )
 
-// IDXFiles names files in the IDX format (LeCun, Cortes and Burges, "The MNIST database"), plain or
-// compressed.
+// IDXFiles names files in the IDX format (LeCun, Cortes and Burges, "The MNIST database"), plain or compressed.
 type IDXFiles struct {
 	// Images is the file of images: bytes, images x height x width.
 	Images string
-	// Labels is the file of labels: bytes, one per image. If it is empty, the labels are column 0 of
-	// Writers.
+	// Labels is the file of labels: bytes, one per image. If it is empty, the labels are column 0 of Writers.
 	Labels string
 	// Writers is the file of writers: 32-bit integers, rows x columns, as in QMNIST. It has a row per
 	// image, with the label in column 0, and may have more rows.
@@ -188,9 +186,8 @@ const (
 	idxInts  = 0x0c
 )
 
-// readIDXHeader reads the magic number and the sizes of a file with elements of a type in a number of
-// dimensions. The sizes after the first are bounded. The file may have fewer elements than the first size
-// announces.
+// readIDXHeader reads the magic number and the sizes of a file with elements of a type in a number of dimensions. The
+// sizes after the first are bounded. The file may have fewer elements than the first size announces.
 func readIDXHeader(c *content, elements byte, dimensions int) ([]int, error) {
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(c, magic); err != nil {

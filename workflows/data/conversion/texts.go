@@ -46,9 +46,8 @@ type TextSummary struct {
 // maxText bounds an example, in bytes: the default limit of a line of a source.
 const maxText = 1 << 20
 
-// Texts writes the texts of a folder as JSON lines of user and text. It reads files in byte order of their
-// paths, so that the same folder gives the same bytes. A user has the name of the folder, or of the file
-// without its ending.
+// Texts writes the texts of a folder as JSON lines of user and text. It reads files in byte order of their paths, so
+// that the same folder gives the same bytes. A user has the name of the folder, or of the file without its ending.
 func Texts(f TextFiles, to io.Writer) (*TextSummary, error) {
 	paths, nested, err := f.find()
 	if err != nil {
@@ -80,8 +79,7 @@ func Texts(f TextFiles, to io.Writer) (*TextSummary, error) {
 	return &c.found, buffered.Flush()
 }
 
-// find returns the paths of the files from the folder, with slashes. nested reports whether they are in
-// subfolders.
+// find returns the paths of the files from the folder, with slashes. nested reports whether they are in subfolders.
 func (f *TextFiles) find() (paths []string, nested bool, err error) {
 	var loose []string
 	err = fs.WalkDir(os.DirFS(f.Folder), ".", func(p string, d fs.DirEntry, err error) error {
@@ -235,10 +233,9 @@ func leafNumbers(list json.RawMessage) ([]float64, error) {
 	return values, nil
 }
 
-// TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an SQLite
-// database. Its table examples has split_name, client_id and serialized_example_proto, a tf.train.Example
-// with the features pixels, 28 x 28 numbers from 0 to 1, and label. Images are in the order of rows. The
-// background is white, 1.
+// TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an SQLite database. Its
+// table examples has split_name, client_id and serialized_example_proto, a tf.train.Example with the features pixels,
+// 28 x 28 numbers from 0 to 1, and label. Images are in the order of rows. The background is white, 1.
 func TFF(ctx context.Context, path, split string) Examples {
 	return examples(func(yield func(Example, error) bool) error {
 		name := filepath.Base(path)

@@ -1,5 +1,4 @@
-// This file summarizes the images of a source: the number of images per class and per user, and a sample of
-// them.
+// This file summarizes the images of a source: the number of images per class and per user, and a sample of them.
 
 package sources
 
@@ -103,8 +102,7 @@ func spread(perUser map[string]int) Spread {
 	return Spread{counts[0], counts[(len(counts)-1)/2], counts[len(counts)-1]}
 }
 
-// sample keeps size of the added images. Each set of that size is equally likely (Vitter 1985, algorithm
-// R).
+// sample keeps size of the added images. Each set of that size is equally likely (Vitter 1985, algorithm R).
 type sample struct {
 	size int
 	rng  *rand.Rand

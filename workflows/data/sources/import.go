@@ -38,9 +38,8 @@ type Importer struct {
 	Progress func(tasks.Progress)
 }
 
-// Add imports a surveyed source under the name of an entry, and completes the entry with the facts of the
-// source. If another source has the name, the error wraps storage.ErrExists. Adding the same source again
-// changes nothing.
+// Add imports a surveyed source under the name of an entry, and completes the entry with the facts of the source. If
+// another source has the name, the error wraps storage.ErrExists. Adding the same source again changes nothing.
 func (m *Importer) Add(ctx context.Context, source *Source, e *Entry) error {
 	spec, err := tasks.NewSpec(datasets.Import, datasets.Recipe{Reading: e.Reading}.Import(e.Files, e.Limits))
 	if err != nil {
@@ -170,9 +169,8 @@ func (u uploader) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Di
 
 // Packer packs the code that training.code names, within the permissions of a reader.
 type Packer interface {
-	// Pack returns a directory of code as one file with a known digest, without the files for which omit
-	// returns true. digest is that of the experiment file, or "". The error is a *source.Error if the name
-	// is at fault.
+	// Pack returns a directory of code as one file with a known digest, without the files for which omit returns true.
+	// digest is that of the experiment file, or "". The error is a *source.Error if the name is at fault.
 	Pack(ctx context.Context, name, digest string, omit func(file string) bool) (*Source, error)
 }
 

@@ -17,8 +17,7 @@ import (
 	"coalmine/storage/s3"
 )
 
-// Served finds the sources that a server reads for its clients: uploaded ones, and those that its operator
-// allows.
+// Served finds the sources that a server reads for its clients: uploaded ones, and those that its operator allows.
 type Served struct {
 	Archive *storage.Archive
 	// Allowed are the allowed sources. nil allows none.
@@ -61,9 +60,8 @@ type bucket struct {
 	key    string // of an object, or a prefix that is empty or ends in a slash
 }
 
-// Allow parses the names of files, directories and s3:// URLs. A symbolic link is followed if it stays
-// inside an allowed directory. In S3, a name that ends in a slash is a prefix, and the endpoint is part of
-// the permission.
+// Allow parses the names of files, directories and s3:// URLs. A symbolic link is followed if it stays inside an
+// allowed directory. In S3, a name that ends in a slash is a prefix, and the endpoint is part of the permission.
 func Allow(names []string) (*Allowed, error) {
 	a := &Allowed{}
 	for _, name := range names {

@@ -148,8 +148,7 @@ func newDirectory(name string, files []*File) (*Source, error) {
 	return &Source{Name: name, Files: files}, nil
 }
 
-// splitName matches the file names of a split in Hugging Face's datasets, such as
-// train-00000-of-00004.parquet.
+// splitName matches the file names of a split in Hugging Face's datasets, such as train-00000-of-00004.parquet.
 var splitName = regexp.MustCompile(`^([a-z][a-z0-9_]*)-[0-9]{5}-of-[0-9]{5}\.`)
 
 // newSource makes a source of the files of a directory or, if it has only inner directories, of their

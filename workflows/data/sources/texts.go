@@ -76,8 +76,7 @@ func (t *textFiles) visit(name string, entry fs.DirEntry, err error) error {
 	return nil
 }
 
-// mayBeFolder reports whether a link leads to a directory, or leads nowhere but has a name without an
-// extension.
+// mayBeFolder reports whether a link leads to a directory, or leads nowhere but has a name without an extension.
 func (t *textFiles) mayBeFolder(link string) bool {
 	info, err := fs.Stat(t.system, link)
 	if err != nil {

@@ -151,8 +151,7 @@ type cell struct {
 	files    []storage.Digest
 	second   experiment.SecondFiles
 	ofAudits map[string][]storage.Digest
-	// vocabulary is the node of the source that provides the vocabulary, or zero if that is the cell's own
-	// source.
+	// vocabulary is the node of the source that provides the vocabulary, or zero if that is the cell's own source.
 	vocabulary plan.Ref
 	// selected is the choice of data.select from the population, or zero.
 	selected plan.Ref

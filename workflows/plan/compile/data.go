@@ -41,8 +41,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 	}
 }
 
-// secrets returns the patterns of audit.natural, or none if data.sanitize changes the texts that it
-// searches.
+// secrets returns the patterns of audit.natural, or none if data.sanitize changes the texts that it searches.
 func secrets(e *experiment.Experiment) filters.Wanted {
 	if f, asked := audits.FieldsOf[*natural.Fields](e.Setting()); asked && e.Data.Sanitize == nil {
 		return f.Natural.Wanted()
@@ -59,8 +58,7 @@ func Limits(e *experiment.Experiment) source.Limits {
 	return source.Limits{LineBytes: l.Line, TotalBytes: l.Text, Ratio: l.Ratio}
 }
 
-// data compiles the nodes from the source to the population: parts -> vocabulary -> balance -> canaries ->
-// partition.
+// data compiles the nodes from the source to the population: parts -> vocabulary -> balance -> canaries -> partition.
 func (c *cell) data(files []storage.Digest) {
 	c.files = files
 	r := Recipe(c.experiment)
@@ -123,8 +121,7 @@ func (c *cell) partition() {
 	}
 }
 
-// arrange partitions users, with canaries if there are insertions. shards is the node with the text of the
-// population.
+// arrange partitions users, with canaries if there are insertions. shards is the node with the text of the population.
 func (c *cell) arrange(balanced, insertions plan.Ref) (pop, shards plan.Ref) {
 	scheme, err := population.FindPartition(c.experiment.Data.Partition)
 	if err != nil {
@@ -275,8 +272,7 @@ func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) 
 	return corpus, c.node(datasets.Encode, label, r.Encode(), edges...)
 }
 
-// SecondRecipe returns the recipe of a second source. It reads the source as the data, but all of it into
-// one part.
+// SecondRecipe returns the recipe of a second source. It reads the source as the data, but all of it into one part.
 func SecondRecipe(e *experiment.Experiment, source *experiment.SecondSource) datasets.Recipe {
 	return datasets.Recipe{Reading: source.Reading(&e.Data), VocabularySize: e.Data.Vocabulary.Size}
 }

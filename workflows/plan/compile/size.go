@@ -45,8 +45,7 @@ type sizer struct {
 	sorts        []sort
 }
 
-// recentSorts is the number of sorts with which a cell is compared. It bounds the cost of a grid of many
-// sorts.
+// recentSorts is the number of sorts with which a cell is compared. It bounds the cost of a grid of many sorts.
 const recentSorts = 16
 
 // sort holds the numbers of tasks of cells with equal audits.

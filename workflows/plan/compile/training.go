@@ -23,8 +23,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// training compiles the chain of a cell, and the tail after it if the SGD steps are not a whole number of
-// tasks.
+// training compiles the chain of a cell, and the tail after it if the SGD steps are not a whole number of tasks.
 func (c *cell) training() {
 	e := c.experiment
 	if e.Training.Algorithm == experiment.External {

@@ -1,7 +1,6 @@
-// Package localexec is the local executor: it runs the nodes of a plan one after another in this process,
-// without a queue, workers or a coordinator. It is the baseline of performance measurements, and the
-// reference for results in tests. For verification it reads the stored outputs of the plan and executes the
-// other nodes.
+// Package localexec is the local executor: it runs the nodes of a plan one after another in this process, without a
+// queue, workers or a coordinator. It is the baseline of performance measurements, and the reference for results in
+// tests. For verification it reads the stored outputs of the plan and executes the other nodes.
 package localexec
 
 import (
@@ -68,8 +67,7 @@ func (e *Executor) available(ctx context.Context, key storage.Key) (bool, error)
 	return e.stored.has(ctx, key)
 }
 
-// make runs a node after its needs. It also runs needs whose stored outputs turn out to be missing or
-// damaged.
+// make runs a node after its needs. It also runs needs whose stored outputs turn out to be missing or damaged.
 func (e *Executor) make(ctx context.Context, needs []plan.Ref, spec tasks.Spec) error {
 	for {
 		for _, need := range needs {

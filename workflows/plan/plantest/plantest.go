@@ -337,8 +337,7 @@ func (b *Builder) Done(t testing.TB) *plan.Plan {
 	return &b.Plan
 }
 
-// InParts yields a plan by groups of cells, as the plan of a large grid is made. It yields an invalid plan
-// whole.
+// InParts yields a plan by groups of cells, as the plan of a large grid is made. It yields an invalid plan whole.
 func InParts(p *plan.Plan, cells int) plan.Parts {
 	if p.Check() != nil {
 		return plan.SinglePart(p)
@@ -403,8 +402,7 @@ func (b *Builder) gathers(c *plan.Chain, size int) (nodes []plan.Ref) {
 	return nodes
 }
 
-// Random draws a plan: a layered DAG of standing nodes, some of which read checkpoints, with chains and
-// cells.
+// Random draws a plan: a layered DAG of standing nodes, some of which read checkpoints, with chains and cells.
 func Random(t testing.TB, r *rand.Rand) *plan.Plan {
 	b := NewBuilder()
 	var pool []plan.Ref

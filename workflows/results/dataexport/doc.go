@@ -1,7 +1,6 @@
-// Package dataexport writes the data of a cell of a run as tables for other programs: the part and use of
-// every example of the source, the training data of each user, the place of each copy of a canary, the
-// cohort of each round, the updates of its devices, the references of the canaries, and the losses of
-// members and held-out users.
+// Package dataexport writes the data of a cell of a run as tables for other programs: the part and use of every
+// example of the source, the training data of each user, the place of each copy of a canary, the cohort of each round,
+// the updates of its devices, the references of the canaries, and the losses of members and held-out users.
 //
 //	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
 //	for _, table := range dataexport.Tables(e) {
@@ -99,8 +98,7 @@ type Word struct {
 
 // Example is an example of the source with its part.
 type Example struct {
-	// Example is the index of the example in the source, from 0. If the source is one file, it is line
-	// Example+1.
+	// Example is the index of the example in the source, from 0. If the source is one file, it is line Example+1.
 	Example int64  `json:"example" parquet:"example"`
 	User    string `json:"user" parquet:"user,dict"`
 	// Part is train, test or validation. Balancing omits some examples of train.

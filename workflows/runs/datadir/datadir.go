@@ -43,8 +43,7 @@ type Dir struct {
 // OwnedError reports that another process owns the directory.
 type OwnedError struct {
 	Dir string
-	// Address is the address of the owner's HTTP API, or empty if the owner has not announced it within a
-	// few seconds.
+	// Address is the address of the owner's HTTP API, or empty if the owner has not announced it within a few seconds.
 	Address string
 	// Token gives access to the API. It is never printed.
 	Token string
@@ -166,8 +165,7 @@ func StorePath(path string) string { return filepath.Join(path, "store") }
 // owner is the content of owner.json.
 type owner struct {
 	Address string `json:"address"` // empty until it is announced
-	// Token gives access to the API with all permissions. Only the user who owns the directory can read
-	// this file.
+	// Token gives access to the API with all permissions. Only the user who owns the directory can read this file.
 	Token string `json:"token,omitempty"`
 	PID   int    `json:"pid"`
 }

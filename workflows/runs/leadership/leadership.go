@@ -8,11 +8,10 @@
 //
 // # The epoch and the fencing token
 //
-// A lease does not stop a process that was suspended for a minute from continuing as if it led. Nearly all
-// actions of a leader are harmless if two processes take them, because a node commits once (invariant 4);
-// deletions are not. So each leader begins an epoch in storage, with a new number, and gets its [Token]. It
-// checks the token before every batch of deletions: the token is invalid as soon as a newer epoch has
-// begun.
+// A lease does not stop a process that was suspended for a minute from continuing as if it led. Nearly all actions of
+// a leader are harmless if two processes take them, because a node commits once (invariant 4); deletions are not. So
+// each leader begins an epoch in storage, with a new number, and gets its [Token]. It checks the token before every
+// batch of deletions: the token is invalid as soon as a newer epoch has begun.
 //
 // # One store
 //
@@ -55,8 +54,7 @@ const (
 var (
 	// ErrDeposed means that this process led, and another has begun to lead since.
 	ErrDeposed = errors.New("another coordinator leads now")
-	// ErrRival accompanies ErrDeposed if the other coordinator has another queue, so that both hold a
-	// lease.
+	// ErrRival accompanies ErrDeposed if the other coordinator has another queue, so that both hold a lease.
 	ErrRival = errors.New("through another queue")
 	// ErrLed means that another process leads, and must do the deletions.
 	ErrLed = errors.New("another process leads")
@@ -118,13 +116,11 @@ func (c *Contest) Await(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Pause waits for LeaseRenew, the interval at which a stand-by asks for the lease. The only error is that
-// of ctx.
+// Pause waits for LeaseRenew, the interval at which a stand-by asks for the lease. The only error is that of ctx.
 func Pause(ctx context.Context) error { return goroutines.Sleep(ctx, LeaseRenew) }
 
-// Keep renews the lease until ctx is done, and then returns nil. If another process holds the lease, Keep
-// returns an error that wraps ErrDeposed. During an outage of the queue no process can take the lease, so
-// the leader continues.
+// Keep renews the lease until ctx is done, and then returns nil. If another process holds the lease, Keep returns an
+// error that wraps ErrDeposed. During an outage of the queue no process can take the lease, so the leader continues.
 func (c *Contest) Keep(ctx context.Context) error {
 	if c.Holder == "" {
 		<-ctx.Done()
@@ -172,8 +168,7 @@ func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 	return &Token{archive: c.Archive, epoch: epoch, place: c.Place}, nil
 }
 
-// rivals reports whether two coordinators of one store use different queues, and so do not see each other's
-// lease.
+// rivals reports whether two coordinators of one store use different queues, and so do not see each other's lease.
 func rivals(queue, other string) bool { return queue != "" && other != "" && queue != other }
 
 // Temporarily leads while do runs, for housekeeping without a coordinator; it schedules no tasks. If q is

@@ -40,8 +40,7 @@ func (t *Token) Check(ctx context.Context) error {
 	return nil
 }
 
-// deposed returns the error of a token outdated by a newer epoch. It names the new leader if it can read
-// the name.
+// deposed returns the error of a token outdated by a newer epoch. It names the new leader if it can read the name.
 func (t *Token) deposed(ctx context.Context, epoch int) error {
 	if epoch < t.epoch {
 		return &staleError{epoch, t.epoch}

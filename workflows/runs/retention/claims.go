@@ -45,8 +45,7 @@ func ClaimsOf(state *runs.State, p *plan.Plan) map[storage.Key]Claim {
 	return claims
 }
 
-// window returns the oldest and the newest step of the rolling window at a frontier, or 1 and 0 if there is
-// none.
+// window returns the oldest and the newest step of the rolling window at a frontier, or 1 and 0 if there is none.
 func (c Claim) window(frontier int) (first, last int) {
 	if c.every <= 0 || c.keepLast <= 0 {
 		return 1, 0

@@ -1,6 +1,5 @@
-// These files collect garbage: they delete objects that no run needs. Retention deletes behind each
-// training while it runs; a collection deletes other garbage, such as the objects of removed runs and of
-// lost attempts.
+// These files collect garbage: they delete objects that no run needs. Retention deletes behind each training while it
+// runs; a collection deletes other garbage, such as the objects of removed runs and of lost attempts.
 //
 // A collection marks the objects that existing runs need (mark.go), and sweeps the unmarked objects of an
 // inventory of the store (sweep.go). It keeps no state between collections. Young objects stay in any case:
@@ -78,8 +77,7 @@ type Result struct {
 	OlderThan float64 `json:"older_than_seconds"`
 	// Runs is the number of runs.
 	Runs int `json:"runs"`
-	// Held lists the runs with unknown needs, with the reasons. Because of them every node and source
-	// stays.
+	// Held lists the runs with unknown needs, with the reasons. Because of them every node and source stays.
 	Held []Held `json:"held,omitempty"`
 	// Collected holds the amounts that were deleted, or would be without a dry run, by kind of object.
 	Collected map[storage.ObjectKind]*Amount `json:"collected"`
@@ -109,9 +107,8 @@ func (c *Result) take(objects []storage.Object) {
 	}
 }
 
-// Preview counts the objects that Collect would delete now, if the runs named in without were removed. It
-// deletes nothing and needs no token. Ages are by the clock of the store, or of this machine if the store
-// cannot be written.
+// Preview counts the objects that Collect would delete now, if the runs named in without were removed. It deletes
+// nothing and needs no token. Ages are by the clock of the store, or of this machine if the store cannot be written.
 func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, error) {
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
@@ -239,8 +236,7 @@ func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, x *
 }
 
 const (
-	// checkLasts is the validity of the check before a batch. A process that was suspended in between
-	// checks again.
+	// checkLasts is the validity of the check before a batch. A process that was suspended in between checks again.
 	checkLasts = 10 * time.Second
 	// checks is the number of consecutive checks that may take longer. A store that is busy for a moment
 	// passes; a slow one makes the collection fail.
@@ -267,8 +263,7 @@ func (c *Collector) check(ctx context.Context, x *marks, all *allRuns, token *le
 		storage.ErrAway, took.Round(time.Second), checks, checkLasts)
 }
 
-// catchUp marks the needs of the runs that are new or have changed since they were read. Earlier marks
-// stay.
+// catchUp marks the needs of the runs that are new or have changed since they were read. Earlier marks stay.
 func (c *Collector) catchUp(ctx context.Context, x *marks, all *allRuns) error {
 	ends, err := c.Archive.LogEnds(ctx)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package retention decides which nodes of a chain stay, so that a training of any length takes bounded
-// work and stores a hundredth of an object a step (invariant 9). It also collects objects that no run needs
-// ([Collector]).
+// Package retention decides which nodes of a chain stay, so that a training of any length takes bounded work and
+// stores a hundredth of an object a step (invariant 9). It also collects objects that no run needs ([Collector]).
 //
 // A training's nodes are deleted by these rules:
 //
@@ -14,10 +13,9 @@
 //   - Claimed checkpoints stay whole ([Claim]), and so do the frontier and the step
 //     that the chain is at.
 //
-// Nodes to delete are first listed as [Retirement]s; just before the deletion, [Chain.Deletions] drops
-// those that are kept after all. Deletions run behind the training, in order, so a leader leaves at most
-// the newest few steps; its successor finds them ([Residue]). A deletion may be repeated, and an unneeded
-// one only costs a replay.
+// Nodes to delete are first listed as [Retirement]s; just before the deletion, [Chain.Deletions] drops those that are
+// kept after all. Deletions run behind the training, in order, so a leader leaves at most the newest few steps; its
+// successor finds them ([Residue]). A deletion may be repeated, and an unneeded one only costs a replay.
 package retention
 
 import (

@@ -145,8 +145,7 @@ func (d *Deletion) carryOut(ctx context.Context, archive *storage.Archive) (err 
 	return evict(ctx, archive, c)
 }
 
-// Purge deletes the evicted blobs of nodes if the token is valid. Blobs evicted because of damage still
-// exist.
+// Purge deletes the evicted blobs of nodes if the token is valid. Blobs evicted because of damage still exist.
 func Purge(ctx context.Context, archive *storage.Archive, token *leadership.Token, nodes []*plan.Stored) error {
 	if err := token.Check(ctx); err != nil {
 		return err

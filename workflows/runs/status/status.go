@@ -67,8 +67,7 @@ type Run struct {
 	Tags        []string `json:"tags,omitempty"`
 }
 
-// Counts are numbers of standing nodes and of the tasks of current steps. Done nodes were wanted and are
-// available.
+// Counts are numbers of standing nodes and of the tasks of current steps. Done nodes were wanted and are available.
 type Counts struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`
@@ -83,8 +82,7 @@ type Cell struct {
 	Cell  string     `json:"cell"`
 	Label string     `json:"label"`
 	Phase runs.Phase `json:"state"` // queued, running, done or failed; cancelled if its run was cancelled first
-	// Step and Steps are the position and the length of the cell's training in Unit: rounds, or steps of
-	// SGD.
+	// Step and Steps are the position and the length of the cell's training in Unit: rounds, or steps of SGD.
 	Step  int       `json:"step"`
 	Steps int       `json:"steps"`
 	Unit  plan.Unit `json:"unit,omitempty"`

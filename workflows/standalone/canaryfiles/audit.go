@@ -73,8 +73,7 @@ type Measured struct {
 	Greedy *bool `json:"greedy_extractable,omitempty"`
 }
 
-// Audit computes a report from scores. Every line must have a score, except that all references may be
-// unscored.
+// Audit computes a report from scores. Every line must have a score, except that all references may be unscored.
 func Audit(f *File, scores Scores, o Options) (*Report, error) {
 	r := &Report{Experiment: f.Header.Experiment, Cell: f.Header.Cell}
 	a := auditor{file: f, scores: scores, options: o, report: r}
@@ -260,8 +259,7 @@ func (a *auditor) bound(coins []*Line, units []audits.Unit, scores []float64) er
 
 // Score is a model's score of a line.
 type Score struct {
-	// LogProbability is the natural logarithm of the probability of the continuation after the context, at
-	// most 0.
+	// LogProbability is the natural logarithm of the probability of the continuation after the context, at most 0.
 	LogProbability float64
 	// Greedy reports whether greedy decoding gives the continuation. It is nil if unknown.
 	Greedy *bool
@@ -338,8 +336,7 @@ func quoteNumbers(line []byte) []byte {
 	return line
 }
 
-// takeResponse reads the answer of a sample, a list of two. Some versions of the harness log its members as
-// texts.
+// takeResponse reads the answer of a sample, a list of two. Some versions of the harness log its members as texts.
 func (l *scoredLine) takeResponse() error {
 	l.ID = l.Doc.ID
 	if len(l.Responses) != 1 || len(l.Responses[0]) != 2 {

@@ -84,8 +84,7 @@ type Written struct {
 	// LogProbability is the natural logarithm of the probability that the model samples the
 	// suffix after the prefix.
 	LogProbability *float64 `json:"probabilistic_log_probability,omitempty"`
-	// Queries is the number of samples that contain the suffix with probability 1/2. It is absent above
-	// 1.8e308.
+	// Queries is the number of samples that contain the suffix with probability 1/2. It is absent above 1.8e308.
 	Queries *float64 `json:"probabilistic_queries,omitempty"`
 	// Greedy reports whether greedy decoding after the prefix gives the suffix.
 	Greedy *bool `json:"greedy_extractable,omitempty"`
@@ -93,9 +92,8 @@ type Written struct {
 
 var errCommandBeam = errors.New("beam search needs the probabilities of all next tokens, which a command does not report: set the beam width to 0 (its answers show whether greedy decoding gives a canary)")
 
-// Run audits the model: it reports for every canary whether the model writes it, and its rank among
-// references that are scored one after another. The error lists every canary that does not fit the
-// vocabulary or the prefix.
+// Run audits the model: it reports for every canary whether the model writes it, and its rank among references that
+// are scored one after another. The error lists every canary that does not fit the vocabulary or the prefix.
 func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
 	if o.BeamWidth != 0 {
 		return nil, errCommandBeam

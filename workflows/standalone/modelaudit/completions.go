@@ -84,9 +84,8 @@ func (c *CompletionsClient) Name() string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// Score returns, for every prompt, the natural logarithms of the probabilities of its tokens except the
-// first, each after the tokens before it. Each request has batch prompts. Every prompt must have at least
-// two tokens.
+// Score returns, for every prompt, the natural logarithms of the probabilities of its tokens except the first, each
+// after the tokens before it. Each request has batch prompts. Every prompt must have at least two tokens.
 func (c *CompletionsClient) Score(ctx context.Context, prompts [][]int32, batch int) ([][]float64, error) {
 	return goroutines.InBatches(ctx, prompts, batch, c.Concurrency, c.request)
 }
@@ -212,8 +211,7 @@ func (c *CompletionsClient) redact(text string) string {
 // maxMessage bounds the quote of a server's message, in characters.
 const maxMessage = 300
 
-// messageOf returns the error message in a body: in OpenAI's form, in the form of frameworks, or the whole
-// text.
+// messageOf returns the error message in a body: in OpenAI's form, in the form of frameworks, or the whole text.
 func messageOf(body []byte) string {
 	var answer struct {
 		Error   json.RawMessage `json:"error"`

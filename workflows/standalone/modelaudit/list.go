@@ -75,9 +75,8 @@ func (l *Line) fail(format string, args ...any) error {
 	return fmt.Errorf("%s, line %d: %s", l.List, l.Number, fmt.Sprintf(format, args...))
 }
 
-// ReadCanaries reads a list of canaries, one per line. It skips empty lines and lines that begin with #. A
-// file of coalmine canaries export is an error, because its lines hold more than a text. Errors name the
-// list by name.
+// ReadCanaries reads a list of canaries, one per line. It skips empty lines and lines that begin with #. A file of
+// coalmine canaries export is an error, because its lines hold more than a text. Errors name the list by name.
 func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 	var out []Line
 	lines := bufio.NewScanner(list)
@@ -176,8 +175,7 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 	return c, nil
 }
 
-// whole returns the canary whose random symbols are words, and reports whether words lack the rest of the
-// format.
+// whole returns the canary whose random symbols are words, and reports whether words lack the rest of the format.
 func (o *Options) whole(words []string) (text string, bare bool) {
 	if strings.Trim(o.Format, "#") == "" || strings.Count(o.Format, "#") != len(words) || !slices.Contains(alphabetsOf(strings.Join(words, "")), string(o.Alphabet)) {
 		return "", false

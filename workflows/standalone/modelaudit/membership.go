@@ -78,8 +78,7 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 	return owners, nil
 }
 
-// Membership is a test whether a model distinguishes the owners of texts on which it was trained from other
-// owners.
+// Membership is a test whether a model distinguishes the owners of texts on which it was trained from other owners.
 type Membership struct {
 	Members, NonMembers []Owner
 	// Sequence is the maximum number of words or bytes of a text, as data.sequence of an experiment; 0
@@ -318,8 +317,7 @@ func textsOf(owners []Owner) []membership.UserText {
 	return texts
 }
 
-// encode cuts a text as a training does. An unknown word becomes one token; a model of bytes keeps
-// characters whole.
+// encode cuts a text as a training does. An unknown word becomes one token; a model of bytes keeps characters whole.
 func (m *Membership) encode(l *lexicon, content string) ([]int32, error) {
 	words := l.words(&Line{Text: content})
 	if l.listed && words == nil {

@@ -1,6 +1,5 @@
-// Package modelaudit audits a finished model, a file of coalmine export or a folder of Hugging Face's
-// layout, by a list of canaries, without a run, a store or a queue. Ranks and extractions equal those of
-// the audits of a run.
+// Package modelaudit audits a finished model, a file of coalmine export or a folder of Hugging Face's layout, by a
+// list of canaries, without a run, a store or a queue. Ranks and extractions equal those of the audits of a run.
 //
 //	model, err := modelaudit.OpenModel(file) // or OpenFolder
 //	...
@@ -72,9 +71,8 @@ type Options struct {
 	SkewNormal int
 	// Exact makes the audit count large ranks instead of estimating them.
 	Exact bool
-	// Alphabet, Format and Symbols are as in canaries.Space. Only models of bytes have an alphabet. Its
-	// default is canaries.Listed if there are symbols, or canaries.Lower. A format of words is tokenized
-	// like a text.
+	// Alphabet, Format and Symbols are as in canaries.Space. Only models of bytes have an alphabet. Its default is
+	// canaries.Listed if there are symbols, or canaries.Lower. A format of words is tokenized like a text.
 	Alphabet canaries.Alphabet
 	Format   string
 	Symbols  string
@@ -331,8 +329,7 @@ type canary struct {
 	words  []string
 }
 
-// byLength yields the canaries by length, the shortest first. A task of an audit has canaries of one
-// length.
+// byLength yields the canaries by length, the shortest first. A task of an audit has canaries of one length.
 func byLength(list []canary) func(yield func(int, []canary) bool) {
 	return func(yield func(int, []canary) bool) {
 		for length := range text.MaxSequence + 1 {
@@ -423,8 +420,7 @@ func (o *Options) sampling(length, canaries int) randomsampling.Params {
 	}
 }
 
-// bootstraps is the number of fits behind the standard error of a fitted exposure. It is the default of a
-// run.
+// bootstraps is the number of fits behind the standard error of a fitted exposure. It is the default of a run.
 const bootstraps = 100
 
 // fit returns the parameters of a skew-normal fit for canaries of one length.

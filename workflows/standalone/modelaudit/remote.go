@@ -21,8 +21,7 @@ type sequence struct{ prefix, suffix []int32 }
 
 // scorer is a remote model. It only computes the probabilities of texts.
 type scorer interface {
-	// costs returns the log-perplexities of the suffixes, in nats, in their order. Each request has batch
-	// sequences.
+	// costs returns the log-perplexities of the suffixes, in nats, in their order. Each request has batch sequences.
 	costs(ctx context.Context, list []sequence, batch int) ([]float64, error)
 	// logProbs returns the log-probabilities of the suffixes' tokens, at most 0, or nil if the model does
 	// not provide them by token.
@@ -33,8 +32,7 @@ type scorer interface {
 
 // Queries describes the requests to a remote model, and the precision of its answers.
 type Queries struct {
-	// Sequences is the number of scored sequences; Requests is the number of requests, including repeated
-	// ones.
+	// Sequences is the number of scored sequences; Requests is the number of requests, including repeated ones.
 	Sequences int64 `json:"sequences"`
 	Requests  int64 `json:"requests"`
 	// Compared is the number of sequences that were scored singly and in a batch. LargestDifference is the
@@ -93,8 +91,7 @@ func (a *remote) run(ctx context.Context, list []Line) (*Report, error) {
 	return a.report, nil
 }
 
-// checkTotal scores n tokens after a prefix. It returns an error if their probabilities add up to more than
-// 1.
+// checkTotal scores n tokens after a prefix. It returns an error if their probabilities add up to more than 1.
 func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, batch int) (n int, err error) {
 	var list []sequence
 	for _, token := range external.FollowingTokens(v.tokens) {

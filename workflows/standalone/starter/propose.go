@@ -60,9 +60,8 @@ func (c canarySet) copies() (sum int) {
 	return sum
 }
 
-// canarySets are in order of preference: the first that fits into the data is chosen. Five canaries for
-// each number of copies are preferred to more numbers of copies, because exposures are compared by copies
-// from five canaries on.
+// canarySets are in order of preference: the first that fits into the data is chosen. Five canaries for each number of
+// copies are preferred to more numbers of copies, because exposures are compared by copies from five canaries on.
 var canarySets = []canarySet{
 	{[]int{1, 4, 16, 64}, 10}, {[]int{1, 4, 16, 64}, 5}, {[]int{1, 4, 16}, 5}, {[]int{1, 4, 8}, 5}, {[]int{1, 8}, 5}, {[]int{1, 4}, 5},
 	{[]int{1, 4, 16}, 1}, {[]int{1, 4}, 2}, {[]int{1, 4}, 1}, {[]int{1, 2}, 1}, {[]int{1}, 1},
@@ -87,8 +86,7 @@ const (
 	minWords = heldBack + 1
 	// otherSeeds is the number of further seeds for which the words of a small vocabulary are counted.
 	otherSeeds = 4
-	// maxCut is the maximum share of texts longer than the sequence, unless the sequence is the longest
-	// choice.
+	// maxCut is the maximum share of texts longer than the sequence, unless the sequence is the longest choice.
 	maxCut = 0.25
 )
 

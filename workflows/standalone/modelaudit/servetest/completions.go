@@ -20,9 +20,8 @@ import (
 type Completions struct {
 	// URL is the URL of the completions.
 	URL string
-	// Noise simulates a server that adds in another order in a batch. If a request has several prompts,
-	// Noise is subtracted once from every log-probability of the first prompt, twice for the second, and so
-	// on.
+	// Noise simulates a server that adds in another order in a batch. If a request has several prompts, Noise is
+	// subtracted once from every log-probability of the first prompt, twice for the second, and so on.
 	Noise float64
 	// Before, if not nil, may answer in place of the server. It then returns true.
 	Before func(w http.ResponseWriter, r *http.Request) bool
@@ -47,8 +46,7 @@ func ServeCompletions(tb testing.TB, model []byte) *Completions {
 	return s
 }
 
-// completionsRequest has the supported fields. The server refuses other fields, and values that audits do
-// not use.
+// completionsRequest has the supported fields. The server refuses other fields, and values that audits do not use.
 type completionsRequest struct {
 	Model       string    `json:"model"`
 	Prompt      [][]int32 `json:"prompt"`
