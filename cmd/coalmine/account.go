@@ -197,8 +197,8 @@ func (a *accountFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// empty rejects an empty text, as from an unset shell variable, and a number that would count as
-// absent.
+// empty rejects empty texts, as from an unset shell variable, unknown values of --solve and --trade-off, and
+// numbers that would count as absent.
 func (a *accountFlags) empty(f *pflag.FlagSet) error {
 	for _, name := range []string{"sampling", "conversion", "accountant", "plot", "compose", "trade-off"} {
 		if f.Changed(name) && f.Lookup(name).Value.String() == "" {
@@ -338,8 +338,8 @@ func (a *accountFlags) solve() (err error) {
 	return nil
 }
 
-// unlessInterrupted returns the result of compute, or the cause of ctx as soon as it ends; a later
-// result is discarded.
+// unlessInterrupted returns the result of compute or, as soon as ctx ends, its cause; a later result is
+// discarded.
 func unlessInterrupted[T any](ctx context.Context, compute func() (T, error)) (T, error) {
 	type answer struct {
 		value T

@@ -91,7 +91,7 @@ type auditFlags struct {
 	belong membershipFlags
 }
 
-// Purposes of flags that do not apply to a model file.
+// Flags that do not apply to a model file, by the kinds of model that they apply to.
 var (
 	ofEndpoint = []string{"model", "begin"}
 	ofCommand  = []string{"command-memory", "command-env"}
@@ -208,7 +208,7 @@ func checkPrefix(c *cobra.Command) error {
 	return errors.New("--prefix 0: expected at least 1, because random sequences begin like the canary; remove the flag for the default")
 }
 
-// useless rejects flags that do not apply to this sort of model.
+// useless rejects flags that do not apply to this kind of model.
 func useless(c *cobra.Command, model string, flags []string) error {
 	for _, name := range flags {
 		if c.Flags().Changed(name) {

@@ -23,7 +23,7 @@ import (
 type membershipFlags struct {
 	members, nonMembers string
 	sequence            int
-	// These apply to attacks that also score other texts.
+	// prefixUsers and neighbourTexts configure attacks that also score other texts.
 	prefixUsers, neighbourTexts int
 }
 
@@ -127,8 +127,8 @@ func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.
 	return model, err
 }
 
-// notOurs returns the error for a cell with an unreadable model. If a program trained the model, it names the
-// alternative.
+// notOurs returns the error for a cell with an unreadable model. If a program trained the model, the error
+// proposes the alternative instead.
 func notOurs(ctx context.Context, api control.API, cell []string, err error, instead string) error {
 	spec, unknown := api.Experiment(ctx, cell[0])
 	if unknown == nil && slices.ContainsFunc(spec.Cells, func(c experiment.Cell) bool {

@@ -195,7 +195,7 @@ func (o *converting) check() error {
 	if (o.Shape.Width == 0) != (o.Shape.Height == 0) {
 		return errors.New("--width and --height: expected both or none")
 	}
-	// A property that follows from the data may have any value.
+	// Defaults stand in for the properties that follow from the data.
 	given, usual := o.Shape, images.Default
 	return images.Shape{
 		Width: cmp.Or(given.Width, usual.Width), Height: cmp.Or(given.Height, usual.Height),
@@ -210,7 +210,7 @@ func checkOutput(to string) error {
 	return nil
 }
 
-// written returns the summary of a conversion that writes a file, completely or not at all.
+// written runs a conversion that writes the file to, completely or not at all, and returns its summary.
 func written[S any](to string, convert func(io.Writer) (*S, error)) (found *S, err error) {
 	err = conversion.WriteFile(to, func(out io.Writer) (err error) {
 		found, err = convert(out)

@@ -117,7 +117,7 @@ func (g *global) inspectSource(ctx context.Context, name string, look *inspectin
 // inspection is the output of data inspect --json.
 type inspection struct {
 	datasets.Facts
-	// SHA256 is data.sha256 of the source that the files make up.
+	// SHA256 is data.sha256 of the source.
 	SHA256 storage.Digest `json:"sha256"`
 	Files  []listedFile   `json:"files"`
 	// IID describes the synthetic users of an iid partition, if requested.

@@ -125,8 +125,7 @@ func (g *global) storeHere(ctx context.Context) (*storage.Archive, error) {
 	return g.archive(store), nil
 }
 
-// library returns the library of sources named in the store, for reading: that of a home needs no
-// right to write.
+// library returns the named sources of the store, for reading. For a home it needs no write permission.
 func (g *global) library(ctx context.Context) (*sources.Library, error) {
 	p, err := g.places.place()
 	if err != nil {

@@ -127,7 +127,7 @@ func (e *explanation) write(w io.Writer) error {
 	return nil
 }
 
-// columnTitle is the column's name, with its header in the table if it has one.
+// columnTitle returns the column's name, with its header in the table if it has one.
 func columnTitle(c *results.Column) string {
 	switch {
 	case c.Path != "":

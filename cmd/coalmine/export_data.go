@@ -244,7 +244,7 @@ func (f *dataExportFlags) writeTable(ctx context.Context, api control.API, run, 
 	return out, err
 }
 
-// tableWriter counts rows and bytes written.
+// tableWriter writes to a file, and counts and hashes the bytes.
 type tableWriter struct {
 	file         *os.File
 	digest       hash.Hash

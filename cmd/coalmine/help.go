@@ -22,9 +22,9 @@ func wrapped(text string) string {
 	return strings.Join(results.Wrap(text, helpWidth), "\n") + "\n"
 }
 
-// writeUsage prints the usage of a command: its line, examples, subcommands and flags. The help of the program
-// explains the flags of all commands; that of others only names them. A template of cobra would need
-// text/template: see scripts/check-linked.sh.
+// writeUsage prints the usage of a command: its line, examples, subcommands and flags. Only the help of the
+// program explains the flags of all commands; others name them. A template of cobra would need text/template,
+// which scripts/check-linked.sh forbids.
 func writeUsage(c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprintln(w, "Usage:")

@@ -21,8 +21,7 @@ import (
 	"coalmine/workflows/data/sources"
 )
 
-// inspecting holds the options for reading a source: those of data inspect, and of data import for
-// the lines.
+// inspecting holds the flags of data inspect; data import has those that describe the lines.
 type inspecting struct {
 	datasets.Recipe
 	limits source.Limits
@@ -160,7 +159,7 @@ func (i *inspecting) checkSheet() error {
 	return nil
 }
 
-// read returns a recipe for lines that are checked and not counted.
+// read returns the recipe of an import, which checks the lines without counting words.
 func (i *inspecting) read() []datasets.Recipe {
 	r := datasets.Recipe{Reading: i.Reading}
 	if !i.Level.Scheme().Fixed() {

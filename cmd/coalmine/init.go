@@ -217,7 +217,8 @@ func fromFolder(data, folder string) string {
 
 const (
 	maxEpochs = 20
-	// minEpochs are trained on a fraction of the data if training on all data takes too long.
+	// minEpochs is the minimum. If it takes too long on all data, the experiment trains on a fraction of
+	// them.
 	minEpochs = 4
 )
 

@@ -210,7 +210,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// Groups of commands with a common property other than their place in the help.
+// IDs of the groups of commands that code compares.
 const (
 	groupLook    = "look"
 	groupSteer   = "steer"

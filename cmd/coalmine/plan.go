@@ -109,7 +109,8 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	return g.show(out, func() error { g.writePlan(out, tasksText(x), nodes); return nil })
 }
 
-// planOf returns the plan of a submission, and which of its tasks are to run beside the results of a store.
+// planOf returns the plan of a submission, and the tasks that are to run, given the results in the store that
+// open opens.
 func planOf(ctx context.Context, sub *submission.Submission, open func(context.Context) (*storage.Archive, closer, error)) (*plan.Plan, *forecast.Explanation, error) {
 	p, err := compile.Plan(sub.Spec)
 	if err != nil {

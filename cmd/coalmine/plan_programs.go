@@ -51,7 +51,7 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 	}
 }
 
-// trial tries a program of a cell until a time at most, and notes if that fails.
+// trial tries the program of a cell, until end at the latest. It notes a failure as "was not" done.
 func (g *global) trial(ctx context.Context, end time.Time, cell, done string, try func(context.Context) error) {
 	limited, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("the program did not end within %v", maxMeasuring))
 	defer cancel()

@@ -58,7 +58,8 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 	return nil
 }
 
-// removed reports whether a run no longer exists; its id may begin those of others.
+// removed reports whether a run no longer exists. Status also finds a run by a prefix of its id, and then
+// answers with another id.
 func removed(ctx context.Context, api control.API, run string) bool {
 	found, err := api.Status(ctx, run)
 	return errors.Is(err, control.ErrNoRun) || err == nil && found.Run != run
@@ -102,7 +103,7 @@ type lineDisplay struct {
 	note    func(format string, args ...any)
 	printed time.Time
 	phases  map[string]runs.Phase
-	reasons []string // that are printed
+	reasons []string // reasons already printed
 	// measured returns the measurements of a run's cells in training, by cell name; latest is its
 	// last result.
 	measured func(run string) map[string]results.Latest

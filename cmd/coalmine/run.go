@@ -95,7 +95,8 @@ func (s *submitFlags) noteIdle(g *global, who string) {
 
 // submit uploads the missing sources, and then submits.
 //
-// After a submission to a process that has ended, it returns the same run, which may be finished.
+// If this command has submitted before, to a process that has ended, submit returns the same run, which may
+// be finished.
 func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (submitted control.Submitted, err error) {
 	switch {
 	case s.submitted != "":
@@ -103,7 +104,7 @@ func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submissi
 		switch {
 		case err != nil:
 			return control.Submitted{}, err
-		case found.Run != s.submitted: // its id begins that of another
+		case found.Run != s.submitted: // Status found another run by a prefix of its id
 			return control.Submitted{}, removedError(s.submitted)
 		}
 		return control.Submitted{Run: found.Run, Continued: true, Phase: found.Phase}, nil

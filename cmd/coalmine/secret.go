@@ -124,8 +124,8 @@ func (s *submissionKey) fingerprint(named string) (string, error) {
 	return key.Fingerprint(), nil
 }
 
-// write writes a drawn key after the place of the submission is open. It returns an error if a run of
-// the experiment waits for a lost key, unless the submission is a new run in any case (fresh).
+// write writes the drawn key, if there is one. It returns an error if a run of the experiment waits for a
+// lost key, unless the submission is a new run in any case (fresh).
 func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh bool) error {
 	if s.drawn == nil {
 		return nil
@@ -147,7 +147,7 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 	return nil
 }
 
-// hasHome reports whether the place is not a home still to be created.
+// hasHome reports whether no home is missing: the place is a server, a cluster or an existing home.
 func (g *global) hasHome() bool {
 	p, err := g.places.place()
 	return err != nil || p.home == "" || p.homeExists() == nil
