@@ -117,7 +117,7 @@ func (a *access) matching(secret []byte, form func(*credential) []byte) (found c
 	return found
 }
 
-// audience tracks the last request of a logged-in browser.
+// audience tracks the requests of logged-in browsers.
 type audience struct {
 	mu     sync.Mutex
 	active int // requests in progress; streams last as long as a view is seen

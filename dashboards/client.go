@@ -50,8 +50,8 @@ func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Timeouts of the client. It bounds the time to connect and the silence of a server
-// (see watchdogTimes), not the duration of a request.
+// Timeouts of the client. The client bounds the time to connect and the silence of a server (see
+// watchdogTimes), not the duration of a request.
 const (
 	dialTimeout     = 10 * time.Second
 	continueTimeout = 5 * time.Second

@@ -132,8 +132,8 @@ func (w *watcher) listen(ctx context.Context, s *stream) (over bool) {
 // errOver ends the reading of events.
 var errOver = errors.New("end of events")
 
-// take passes one event on. The first settles which run is watched: after a
-// reconnection, the newest could be another.
+// take passes one event on. The first event fixes the run of the watch: after a reconnection, another run
+// could be the newest.
 func (w *watcher) take(ctx context.Context, kind, data string) error {
 	switch kind {
 	case endEvent:
@@ -156,8 +156,8 @@ func (w *watcher) take(ctx context.Context, kind, data string) error {
 // maxEventBytes bounds one line of a stream.
 const maxEventBytes = 64 << 20
 
-// readEvents calls take for every event of a stream, and with an empty kind for
-// comments. It returns take's error, or why the stream has ended.
+// readEvents calls take for every event of a stream, and with an empty kind for comments. It returns take's
+// error, or the reason for the end of the stream.
 func readEvents(body io.Reader, take func(kind, data string) error) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxEventBytes)
