@@ -106,7 +106,7 @@ func (a *attempt) runWithinMemory(ctx context.Context) attempts.Outcome {
 	return out
 }
 
-// run makes the node done, and returns the outcome.
+// run executes the node, unless it is done, and returns the outcome.
 func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	if err := a.store.check(ctx, a.Leader); errors.Is(err, attempts.ErrOtherStore) {
 		return a.ended(attempts.Returned, err)
@@ -138,7 +138,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	out.attempt = a.ID() + "." + a.workerID
 	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs(share)).WithWritable(a.worker.Write).WithVariables(slices.Concat(share.threads, share.gpus)).WithLineReceiver(a.logLines)
 	if !a.guard.runsAlone(a.Key) {
-		task.WithCores(a.devices.cores) // each needs memory of its own
+		task.WithCores(a.devices.cores) // each core in use needs memory of its own
 	}
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
@@ -260,8 +260,8 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	return a.done(existing)
 }
 
-// replaced ends an attempt whose bytes differ from the existing commit. If the commit's blobs exist,
-// it is used, and the node is done. If they were evicted, this attempt has not restored them. Only
+// replaced ends an attempt whose bytes differ from the existing commit. If the commit's blobs exist, it is
+// used, and the node is done. If they were evicted, the attempt fails, because it has not restored them. Only
 // a task that should give equal bytes here is reported as nondeterministic.
 func (a *attempt) replaced(ctx context.Context, ours, existing *storage.Commit, difference string) attempts.Outcome {
 	divergent := ""

@@ -24,7 +24,7 @@ const visibleDevices = "CUDA_VISIBLE_DEVICES"
 type devices struct {
 	slots    int // per class
 	gpuSlots int // of class gpu, at most one for each GPU if there are any
-	// cores are as many as there are slots; an attempt has one, and may borrow idle ones.
+	// cores has one core for each slot; an attempt has one, and may borrow idle ones.
 	cores *goroutines.Cores
 
 	mu   sync.Mutex

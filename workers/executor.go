@@ -196,9 +196,9 @@ func (t *tally) add(r attempts.Result) {
 	t.counts[r]++
 }
 
-// attributes returns the counts that the worker logs at its end. Handed back are attempts
-// that did not fail themselves: no memory, no store, a missing input, or the end of the
-// worker. Overtaken attempts also count as done.
+// attributes returns the counts that the worker logs at its end. Attempts that were handed back did not fail
+// themselves: they lacked memory, the store or an input, or the worker ended. Overtaken attempts also count
+// as done.
 func (t *tally) attributes() []any {
 	t.lock.Lock()
 	defer t.lock.Unlock()

@@ -92,7 +92,7 @@ type Worker struct {
 	Host, Version, Kernels string
 	// Log is the worker's logger. Default slog.Default().
 	Log *slog.Logger
-	// Metrics registers the worker's metrics, of one worker each; nil exports nothing.
+	// Metrics registers the worker's metrics; workers cannot share a registerer. Nil exports nothing.
 	Metrics prometheus.Registerer
 	// Tracer makes spans of attempts; nil makes none.
 	Tracer *tracing.Tracer

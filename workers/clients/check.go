@@ -117,7 +117,7 @@ func user(number int, shape models.ImageShape) [][]int32 {
 	return examples
 }
 
-// work returns work on given parameters.
+// work returns the work of a user on parameters.
 func (c *checker) work(params []float32, number int) (clientprograms.Work, error) {
 	model, err := modelOf(c.program.network, params)
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
@@ -141,7 +141,8 @@ var (
 	}, "it does not score trees of tokens"}
 )
 
-// begun returns a function that runs check with the first work on the initial parameters, unless it is skipped.
+// begun returns a function that runs check with the work of the first user on the initial parameters of seed
+// 7, unless it is skipped.
 func (c *checker) begun(unless skip, check func(w clientprograms.Work, start []float32) error) func() error {
 	return func() error {
 		if unless.applies(c) {
@@ -155,7 +156,7 @@ func (c *checker) begun(unless skip, check func(w clientprograms.Work, start []f
 	}
 }
 
-// begin returns work on the initial parameters of a seed.
+// begin returns the work of a user on the initial parameters of a seed, and these parameters.
 func (c *checker) begin(seed uint64, number int) (clientprograms.Work, []float32, error) {
 	params, err := c.program.Initial(c.ctx, seed)
 	if err != nil {

@@ -119,8 +119,8 @@ type divergence struct {
 // divergences are the numbers that may show a divergence.
 var divergences = []string{"loss", "gradient", "update"}
 
-// decodeDivergence returns a permanent *clientprograms.DivergedError of one of a number of users; nil for
-// any other error, or one with an invalid description.
+// decodeDivergence returns a permanent *clientprograms.DivergedError, or nil for any other error and for an
+// invalid description. users is the number of users in the request.
 func decodeDivergence(err error, users int) error {
 	refused, ok := errors.AsType[*contracts.RefusedError](err)
 	if !ok || refused.Diverged == nil {

@@ -18,7 +18,8 @@ import (
 
 // Options configure the programs of a pool.
 type Options struct {
-	// Terms apply to all programs; a program's own terms take precedence.
+	// Terms apply to all programs. The memory and the answer time of a setting take precedence; its network
+	// and environment are added.
 	childprocess.Terms
 	// Write are directories that programs may write to in addition to their own.
 	Write []string

@@ -65,7 +65,7 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 	return c, nil
 }
 
-// terms returns the terms of the setting, or those of the pool if it has none.
+// terms returns the terms of the setting, completed by those of the pool.
 func (c *program) terms() childprocess.Terms {
 	o, terms := &c.pool.options, c.setting.Terms
 	terms.AnswerSeconds, terms.Memory = cmp.Or(terms.AnswerSeconds, o.AnswerSeconds), cmp.Or(terms.Memory, o.Memory)

@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// tree is a prefix tree of tokens: node i has Tokens[i] after the path to node Parents[i], which is less
-// than i, or after the begin if that is -1.
+// tree is a prefix tree of tokens: node i has Tokens[i] after the path to node Parents[i], which is less than
+// i, or after the begin token if Parents[i] is -1.
 type tree struct {
 	Parents []int   `json:"parents"`
 	Tokens  []int32 `json:"tokens"`
@@ -41,7 +41,7 @@ func (t *tree) follow(parent int, tokens []int32) (path []int) {
 // nodesAsked is the number of nodes from which a tree accepts no further pair.
 const nodesAsked = 1 << 12
 
-// scoreTrees scores pairs in prefix trees, each of the pairs of a request.
+// scoreTrees scores pairs in prefix trees, one for each request.
 func (c *program) scoreTrees(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []score.Answer, err error) {
 	for len(pairs) > 0 {
 		t, paths := &tree{nodes: map[edge]int{}}, [][]int(nil)
