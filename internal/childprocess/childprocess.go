@@ -13,18 +13,18 @@
 // limited. A command that is asked to end has its grace until the last of its processes has ended.
 //
 // On Linux a keeper stands between this program and the command: this program run again under the name
-// coalmine-keeper, with which any program that imports this package does nothing else. It makes the
-// command's environment, is the ancestor of all processes of the command, and ends them. The restrictions
-// of the command depend on the system:
+// coalmine-keeper. Under that name any program that imports this package is only a keeper. It makes the
+// command's environment, is the ancestor of all processes of the command, and ends them. The restrictions of
+// the command depend on the system:
 //
 //	isolation_linux.go   namespaces: network, processes, files; files with secrets appear empty
 //	cgroup_linux.go      control groups: memory and the number of processes
 //	keep_linux.go        the keeper; without namespaces it adopts processes that lose their parent
 //	keeper_linux.go      this program's side of a keeper
 //
-// A Workspace is a separate directory in which a command runs. While it runs, a Watch receives its changes:
-// that the files of a folder have stopped changing, and the new lines of another file. Names are
-// slash-separated paths below the directory.
+// A Workspace is a separate directory in which a command runs. While it runs, a Watch is called when the
+// files of a folder have stopped changing, and with the new lines of another file. Names are slash-separated
+// paths below the directory.
 //
 //	w, err := childprocess.NewWorkspace()
 //	...

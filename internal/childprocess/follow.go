@@ -28,8 +28,8 @@ func (e *LongLineError) Error() string {
 type follower struct {
 	root *os.Root
 	name string
-	at   int64  // the bytes read
-	end  []byte // of the bytes read, to detect that the file was replaced
+	at   int64  // number of bytes read
+	end  []byte // last of the bytes read, to detect that the file was replaced
 }
 
 // remembered is the length of follower.end, in bytes.

@@ -264,7 +264,7 @@ func credentials() (paths []string) {
 	return append(paths, "/run/secrets", "/var/run/secrets")
 }
 
-// ownProcesses mounts a /proc with only the processes of the namespace.
+// ownProcesses mounts a /proc with only the processes of the namespace, and limits their number.
 func (p *plan) ownProcesses() error {
 	if err := unix.Mount("proc", processFiles, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("a /proc of its own: %w", err)

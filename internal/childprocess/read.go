@@ -101,8 +101,8 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Holder detects files of a folder that are rewritten in place. It keeps the files of the last
-// look open: a file replaced by renaming is unchanged.
+// Holder detects files of a folder that are rewritten in place. It keeps the files of the last Refresh open:
+// a file replaced by renaming is unchanged.
 type Holder struct {
 	workspace *Workspace
 	folder    string
@@ -110,7 +110,7 @@ type Holder struct {
 	found     string // a file rewritten in place
 }
 
-// Hold watches the files of a folder from the first Look until Close.
+// Hold watches the files of a folder from the first Refresh until Close.
 func (w *Workspace) Hold(folder string) *Holder { return &Holder{workspace: w, folder: folder} }
 
 // Written returns a file that was rewritten in place, as a path below the folder; "" if none was.
@@ -122,7 +122,7 @@ type heldFile struct {
 	written time.Time
 }
 
-// Refresh compares the files with the last look, and opens the present ones.
+// Refresh compares the files with the last Refresh, and opens the present ones.
 func (h *Holder) Refresh() error {
 	h.Close()
 	files, err := h.workspace.List(h.folder)

@@ -47,8 +47,8 @@ const (
 	tellEvery = time.Second
 )
 
-// Run runs a command in the directory until it ends, and returns nil if its exit status is 0. When ctx
-// ends, the command is asked to end, then killed. Processes that it leaves behind are always killed. It
+// Run runs a command in the directory until it ends, and returns nil if its exit status is 0. When ctx ends,
+// the command is asked to end, then killed. Processes that it leaves behind are always killed. The command
 // may write to the directory and to those in its Write. An error of the command itself is a *FailedError.
 func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err := w.Folder("tmp"); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Terms limit a command (tasks.Spec.Terms); they do not affect a result's identity. Zero fields
-// set no limit, but the network must be allowed.
+// Terms limit a command (tasks.Spec.Terms); they do not affect a result's identity. Zero fields set no limit,
+// except that a command without Network has no network.
 type Terms struct {
 	// Seconds is the limit on one execution in a Workspace.
 	Seconds float64 `json:"seconds,omitempty"`

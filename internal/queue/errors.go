@@ -77,7 +77,7 @@ var meanings = map[string]meaning{
 
 const isCluster = "it is a node of a Redis Cluster"
 
-// phrases maps parts of answers that begin with ERR.
+// phrases maps parts of answers that begin with ERR to the error's meaning.
 var phrases = map[string]meaning{
 	"max number of clients reached": {ErrUnreachable, "it has its maximum number of clients", "raise its maxclients, or start fewer workers"},
 	"DB index is out of range":      {ErrUnsuitable, "it has no database of that number", "take a lower one, or raise its databases"},
