@@ -68,8 +68,8 @@ func Coin(seed uint64, canary int) bool {
 	return seeds.Source(seed, seeds.OneRunCoins, uint64(canary)).Uint64()&1 == 1
 }
 
-// Update makes the contribution of a canary, of the given length, or returns false if it sends
-// nothing. Without coins the contribution is its direction.
+// Update sets update to the contribution of a canary, of the given length, and reports whether the canary
+// contributes. Without coins the contribution is its direction.
 func (c *Clients) Update(seed uint64, update []float32, canary int, length float64) bool {
 	if c.Coins == "" {
 		Directions{seed}.Fill(update, canary, length)

@@ -35,8 +35,8 @@ func (d Design) Random() bool { return d == "" || d == RandomWords }
 
 func rare(words int) int { return (words + rareShare - 1) / rareShare }
 
-// Sequences returns the number of canaries of a space over a vocabulary, all of which may be used. For OwnWord and
-// LearnedWords it is twice the number of words.
+// Sequences returns the number of sequences of a space over a vocabulary, of which canaries use at most half.
+// For OwnWord and LearnedWords it is twice the number of words, so that canaries may use every word.
 func (d Design) Sequences(space Space, ordinary int) float64 {
 	switch d {
 	case RareWords:

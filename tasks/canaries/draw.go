@@ -202,7 +202,8 @@ func (p *DrawParams) canary(n, number int, tokens []int32, v *text.Vocabulary) p
 	return c
 }
 
-// drawTokens rejects first words already taken, so the remaining ones stay equally likely.
+// drawTokens draws tokens with a first word that is not taken. It rejects taken words, so the others stay
+// equally likely.
 func drawTokens(rng *rand.Rand, choices [][]int32, taken map[int32]bool) []int32 {
 	tokens := []int32{drawOne(rng, choices[0])}
 	for taken[tokens[0]] {

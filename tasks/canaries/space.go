@@ -72,7 +72,7 @@ func (s Space) String() string {
 	return text + " over " + over
 }
 
-// briefSymbols is the number of listed words above which Brief counts them.
+// briefSymbols is the number of listed words above which ShortString counts them.
 const briefSymbols = 16
 
 // ShortString returns String with a long list replaced by its number of words.
@@ -108,7 +108,7 @@ func isBlank(place string) bool { return place == blank }
 
 func isRandom(place string) bool { return isBlank(place) || place == rest }
 
-// places holds the format's entry at each position; without a format, only blanks.
+// places returns the format's entry at each position; without a format, only blanks.
 func (s Space) places() []string {
 	if s.Format == "" {
 		return s.spread(slices.Repeat([]string{blank}, max(0, s.Words)/max(1, s.SymbolBytes)))
@@ -312,10 +312,9 @@ func (s Space) FixesPrefix(n int) bool { return !slices.Contains(s.places()[:n],
 // Cuts reports whether a prefix of n bytes ends within a random symbol.
 func (s Space) Cuts(n int) bool { return s.places()[n] == rest }
 
-// Choices lists the possible tokens at each position of a sequence, ascending, out of the given
-// number of ordinary tokens. It is for spaces that name no words. Echo sets the repetitions of a
-// target. If symbols are whole words, not every sequence of these tokens is in the space: see
-// Sampler.
+// Choices lists the possible tokens at each position of a sequence, ascending, out of the given number of
+// ordinary tokens. It is for spaces that name no words. CompletePair sets the repetitions of a target. If
+// symbols are whole words, not every sequence of these tokens is in the space: see Sampler.
 func (s Space) Choices(ordinary int) [][]int32 {
 	r := s.resolved(func(place string) int32 { return byteToken(place[0]) })
 	r.Random = s.alphabet()

@@ -23,9 +23,8 @@
 //   - A part is a set of examples: Train, Test or Validation.
 //   - A stream is the encoded examples of a part, one after another, cut into
 //     shards. Users' examples are contiguous in it.
-//   - An index says where in a stream each user's examples stand.
-//   - An overlay says which examples are replaced by canaries. No token of a
-//     stream is ever rewritten for them.
+//   - An index holds the positions of each user's examples in a stream.
+//   - An overlay lists the examples that canaries replace. No token of a stream is rewritten for them.
 //
 // Training reads a population.Population: index, overlay and stream together. Evaluation
 // reads a part in the same way. Survey computes from the source alone, in one

@@ -86,8 +86,7 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 // separatorLine matches the first line that tells Excel the separator.
 var separatorLine = regexp.MustCompile(`(?i)^sep=[,;|\t]\r?$`)
 
-// unquotedHeader returns the first line of a table, as far as it stands outside of quotes in the
-// first bytes.
+// unquotedHeader returns the first line of a table without its quoted parts, from the buffered first bytes.
 func unquotedHeader(content *bufio.Reader) string {
 	head, _ := content.Peek(content.Size()) // the table reports an error of its content
 	var header strings.Builder

@@ -81,7 +81,7 @@ func (m Shape) DecodeStored(file []byte) (pixels []byte, err error) {
 	return m.decode(file, upright, damagedImage)
 }
 
-// decode reads a file with the orientation from lies, and explains faults with the other function.
+// decode reads a file. lies returns the orientation of a file, and explain the error for a fault.
 func (m Shape) decode(file []byte, lies func([]byte) orientation, explain func([]byte, error) error) (pixels []byte, err error) {
 	width, height, err := imageSize(file, lies, explain)
 	if err != nil {

@@ -57,7 +57,7 @@ func NewIndex(sequence int, extents []Extent) *Index {
 	return indexOf(shardBytes, sequence, extents)
 }
 
-// newIndex completes an index over extents.
+// indexOf returns a complete index over extents, with shards of size bytes.
 func indexOf(size int64, sequence int, extents []Extent) *Index {
 	x := &Index{ShardBytes: size, Sequence: sequence, Extents: extents, firsts: make([]int, len(extents)+1)}
 	for u, e := range extents {

@@ -28,13 +28,13 @@ import (
 // Params: PartitionParams. Inputs: "balanced": Balance; "parts": Encode;
 // "insertions", optional: canaries/insert. Metrics: PartitionMetrics. Blobs:
 //
-//	index          Index over the population's users; words as they train, which
-//	               is canaries' words where canaries stand
+//	index          Index over the population's users; the words of a canary count in
+//	               place of those of the example that it replaces
 //	overlay        Overlay over that index
 //	canaries       JSON array of Placement
-//	groups         ByUser only, where the parts have them: see GroupsBlob
-//	train-00000 …  IID only: the stream in the new order; original examples
-//	               stand below the canaries
+//	groups         ByUser only, if the parts have groups: see GroupsBlob
+//	train-00000 …  IID only: the stream in the new order, of the original examples
+//	               without canaries
 var Partition = tasks.Kind{Name: "datasets/partition", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runPartition)}
 
 // Inputs of Partition in addition to PartsInput.

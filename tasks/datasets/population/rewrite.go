@@ -25,10 +25,10 @@ type Example struct {
 	Words []int32
 }
 
-// Rewrite rewrites the population of the inputs PopulationInput and ShardsInput into new
-// shards, with the groups of the examples. change returns the new words of an example: the same
-// slice keeps the example, an empty slice removes it, and any other replaces it and makes a canary
-// an ordinary example. Users keep their numbers, including users left without examples.
+// Rewrite rewrites the population of the inputs Input and ShardsInput into new shards, with the groups of the
+// examples. change returns the new words of an example: the same slice keeps the example, an empty slice
+// removes it, and any other replaces it and makes a canary an ordinary example. Users keep their numbers,
+// including users left without examples.
 func Rewrite(ctx context.Context, t *tasks.Task, change func(Example) ([]int32, error)) error {
 	return rewrite(ctx, t, 0, change)
 }
@@ -147,9 +147,9 @@ func (w *Writer) Close(ctx context.Context) error {
 	return Write(ctx, w.task, index, w.before.overlay.placements(), w.overlay, max(0, records-kept))
 }
 
-// SelectExamples rewrites the population of the inputs PopulationInput and ShardsInput into new
-// shards, with only the examples that keep selects. Users left with fewer than atLeast examples, at
-// least 1, are dropped; the remaining users are renumbered in order.
+// SelectExamples rewrites the population of the inputs Input and ShardsInput into new shards, with only the
+// examples that keep selects. Users left with fewer than atLeast examples, at least 1, are dropped; the
+// remaining users are renumbered in order.
 func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(Example) (bool, error)) error {
 	return rewrite(ctx, t, max(1, atLeast), func(x Example) ([]int32, error) {
 		if kept, err := keep(x); !kept {
@@ -159,8 +159,8 @@ func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(E
 	})
 }
 
-// SelectUsers writes the users of the population of PopulationInput that keep selects, renumbered
-// in order. Their examples stay in their shards.
+// SelectUsers writes the users of the population of Input that keep selects, renumbered in order. Their
+// examples stay in their shards.
 func SelectUsers(ctx context.Context, t *tasks.Task, keep func(user int) bool) error {
 	population, err := Open(ctx, t, Input, ShardsInput)
 	if err != nil {

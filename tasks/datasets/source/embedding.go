@@ -29,9 +29,8 @@ var embeddingLines = lineForm{
 	parse:   parseEmbedding,
 }
 
-// ReadEmbeddings reads a source of vectors: files of JSON lines, each with a user and an array of
-// numbers, all of one length. A user with several lines gets their mean. Faults are *SourceErrors,
-// as in Records.
+// ReadEmbeddings reads a source of vectors: files of JSON lines, each with a user and an array of numbers,
+// all of one length. A user with several lines gets their mean. Faults are of type *Error, as in Records.
 func ReadEmbeddings(ctx context.Context, files []File, limits Limits) (*Embeddings, error) {
 	e, numbers := new(Embeddings), map[string]int{}
 	for rec, err := range records(ctx, files, limits, embeddingLines) {

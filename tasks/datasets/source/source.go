@@ -25,8 +25,8 @@ import (
 
 // File is one file of a source.
 type File struct {
-	// Name is used in messages, and its suffix is checked against the content: .gz and .zst name a
-	// compression; other names are not checked.
+	// Name is used in messages. Its ending may name a compression (.gz, .zst, .xz, .lzma), which the content
+	// must then have, and helps to recognise the form of content.
 	Name string
 	// Split is the split of all records if the file name determines it; empty if the records do or
 	// if it is unknown.
@@ -91,7 +91,7 @@ type Record struct {
 	Line int
 	// Unlabelled reports that an image has no label; Text is then only its pixels.
 	Unlabelled bool
-	// part is the part of the record's split; records of a source without splits train.
+	// Part is the part of the record's split; records of a source without splits train.
 	Part population.Part
 }
 
@@ -147,7 +147,7 @@ func (r Reading) Records(ctx context.Context, files []File, limits Limits) iter.
 	return r.Read(ctx, files, limits, new(Skipped))
 }
 
-// records counts skipped records.
+// Read is Records, and counts skipped records in skipped.
 func (r Reading) Read(ctx context.Context, files []File, limits Limits, skipped *Skipped) iter.Seq2[Record, error] {
 	return recordReader{ctx: ctx, reading: r, tables: !r.Level.Scheme().Images, limits: limits, skipped: skipped}.all(files)
 }

@@ -150,7 +150,7 @@ func (p piece) cut(spans []span) []piece {
 	return lists.Map(spans, func(s span) piece { return piece{p.text[s.start:s.end], p.start && s.start == 0} })
 }
 
-// charSpans has a match for each character of a kind.
+// charSpans returns the spans of a text, with a match for each character of a kind.
 func charSpans(text string, is func(rune) bool) (spans []span) {
 	for i, r := range text {
 		end := i + utf8.RuneLen(r)

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// Rules is a version of the rules for reading a source. Keys of imported sources must not change,
-// so changed rules are a new version. Only parameters of sources that it reads differently contain
-// the version.
+// Rules is a version of the rules for reading a source. Keys of imported sources must not change, so changed
+// rules are a new version, which is only in the parameters of sources that it reads differently.
 //
-// 0 stands for FirstRules, except in the recipes of Survey: Survey reads by CurrentRules, and
-// Facts.Rules reports whether FirstRules read the source differently.
+// 0 stands for FirstRules, except in the recipes of Survey: Survey reads by CurrentRules, and Facts.Rules
+// reports whether FirstRules read the source differently.
 type Rules int
 
 // The versions of the rules.
