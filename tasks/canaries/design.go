@@ -27,7 +27,7 @@ func (Design) Choices() []string {
 	return []string{string(RandomWords), string(RareWords), string(OwnWord), string(LearnedWords), string(Mislabelled)}
 }
 
-// One word in rareShare is rare.
+// rareShare is the number of words of which one is rare.
 const rareShare = 10
 
 // Random reports whether canaries are random.

@@ -81,8 +81,8 @@ func (p *Pace) replaying(ctx context.Context) (float64, error) {
 	return pace.Each * float64(p.Replay.Repeats-fewReplays), err
 }
 
-// Lacks trains for one round on a few examples, and returns the sentence that names what the command lacks for the
-// replay that its job asks for; "" if it lacks nothing. An error tells nothing of that.
+// Lacks trains for one round on a few examples, and returns a sentence about a missing part of the replay
+// that the job asks for; "" if none is missing. It returns an error if it cannot tell.
 func (p *Pace) Lacks(ctx context.Context) (string, error) {
 	one := *p
 	one.Rounds = 1
@@ -96,8 +96,8 @@ func (p *Pace) Lacks(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// trained trains on about the given number of examples, and replays at most a number of steps if the job asks for a replay. The
-// end of ctx kills the command at once.
+// trained trains on about the given number of examples, and replays at most the given number of steps, if the
+// job asks for a replay. It kills the command at once when ctx ends.
 func (p *Pace) trained(ctx context.Context, examples, replays int) (*trial, error) {
 	c := p.Check
 	c.abrupt = true

@@ -15,8 +15,8 @@ import (
 type Sample struct {
 	// Users, and Examples per user.
 	Users, Examples int
-	// Words of the texts, with a mean of Length and at most Most words each; 0 means a few. Symbols
-	// reports that Words are the bytes: texts then consist of letters.
+	// Words are the words of the texts, with a mean of Length and at most MaxWords in each text; Length 0
+	// means a few. Symbols reports that Words are the bytes: texts then consist of letters.
 	Words            []string
 	Length, MaxWords int
 	Symbols          bool

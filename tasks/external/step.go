@@ -317,7 +317,7 @@ func (s *Stepper) Close() error {
 	return err
 }
 
-// maxSampled is the largest number of rounds sampled to find a nonempty batch.
+// maxSampled is the largest number of rounds whose batches a check samples.
 const maxSampled = 50
 
 // steps checks the step command of the training.

@@ -165,8 +165,8 @@ func (x *training) run(ctx context.Context) error {
 	return classify(x.params.Command, err)
 }
 
-// classify reports whether a retry may succeed: after an error of the store, after a signal, or if
-// the command exits with Again.
+// classify makes an error permanent unless a retry may succeed: after an error of the store, after a signal,
+// or if the command exits with Again.
 func classify(command string, err error) error {
 	e, ok := errors.AsType[*childprocess.FailedError](err)
 	if !ok {
@@ -302,7 +302,7 @@ func (x *training) finish(ctx context.Context) error {
 	return x.task.SetMetrics(m)
 }
 
-// read reads a file that a rule requires. missing is the error of a file that is not there.
+// read reads a file that a rule requires. missing is the message if the file does not exist.
 func (x *training) read(name string, most int64, rule contracts.Rule, missing string) ([]byte, error) {
 	data, err := x.workspace.Read(name, most)
 	switch {

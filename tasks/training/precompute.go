@@ -22,7 +22,7 @@ type start struct {
 	maxPrecomputed int
 }
 
-// maxPrecomputed is 16 MiB.
+// maxPrecomputed is the number of float32 in 16 MiB.
 const maxPrecomputed = 4 << 20
 
 // readStart reads the round's trained parameters.

@@ -116,7 +116,7 @@ func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Tar
 	return c, nil
 }
 
-// begin returns the pursuit before the first measurement.
+// begin returns the progress before the first measurement.
 func (target *Target) begin() TargetProgress {
 	if target.Perplexity > 0 {
 		return TargetProgress{Measure: PerplexityMeasure, Target: target.Perplexity}

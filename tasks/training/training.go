@@ -1,15 +1,16 @@
 // Package training holds the kinds that change a model's parameters on data:
 //
-//	training/initial   the initial model: checkpoint 0 of a chain
+//	training/initial         the initial model: checkpoint 0 of a chain
 //	training/client-initial  the same, of a program that trains clients
-//	training/clients   the clients of one chunk of a round's cohort, summed
-//	training/sgd       a stretch of central SGD steps
-//	training/dp-sgd    the same with clipped and noised gradients
-//	training/quantize  a trained model with its weights rounded to few bits
-//	training/best      of a training with early stopping: the model to take
+//	training/clients         the clients of one chunk of a round's cohort, summed
+//	training/sgd             a stretch of central SGD steps
+//	training/dp-sgd          the same with clipped and noised gradients
+//	training/quantize        a trained model with its weights rounded to few bits
+//	training/best            the best model of a training with early stopping
+//	training/losses          the loss of each record under a model
 //
 // A round of federated averaging (McMahan et al. 2017; Thakkar et al. 2020,
-// algorithm 1) is Width clients tasks and one aggregation/server task.
+// algorithm 1) has a clients task for each chunk and one aggregation/server task.
 package training
 
 import (

@@ -64,8 +64,8 @@ func (x scaled) at(i int) float64 {
 	return float64(x.scale * float64(x.values[i]))
 }
 
-// tensor returns the sum, rounded, as a tensor of n elements. It reuses the memory of the sum,
-// which must not be used afterwards.
+// tensor returns the sum, rounded, as a tensor of the given length. It reuses the memory of the sum, which
+// must not be used afterwards.
 func (s *updateSum) tensor(length int) safetensors.Tensor {
 	shape := []int{length}
 	if s.wide != nil {
