@@ -269,7 +269,7 @@ func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string
 	return each, max(0, seconds[0]-each), nil
 }
 
-// unmeasured is the speed of programs without a measurement.
+// unmeasured returns the speed of programs without a measurement.
 func unmeasured(int) *forecast.Speed { return nil }
 
 // secondsOf returns the time of an experiment on this machine, in seconds, with an empty cache; 0 if it runs a

@@ -173,7 +173,7 @@ func (m *measured) speed(ctx context.Context) (*forecast.Speed, error) {
 	return m.training(ctx)
 }
 
-// pace is a training.command on synthetic data.
+// pace returns a training.command on synthetic data.
 func (m *measured) pace() *external.Pace {
 	t := &m.experiment.Training
 	code := m.code(t.CodeSHA256)

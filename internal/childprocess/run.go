@@ -160,7 +160,7 @@ func (r *running) limits() error {
 	return nil
 }
 
-// size is the total size of the directory's readable files.
+// size returns the total size of the directory's readable files.
 func (w *Workspace) size() (bytes int64) {
 	_ = fs.WalkDir(w.root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

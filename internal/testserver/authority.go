@@ -67,7 +67,7 @@ func (a *Authority) Issue(name string, changes ...func(*x509.Certificate)) Pair 
 // Expired is a change for Issue: the certificate expired yesterday.
 func Expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-24 * time.Hour) }
 
-// ForHost is a change for Issue: the certificate is only for another host.
+// ForHost returns a change for Issue: the certificate is only for another host.
 func ForHost(name string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = []string{name}, nil }
 }

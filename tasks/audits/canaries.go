@@ -143,8 +143,8 @@ func Count(placed []population.Placement, memorized func(canary int) bool) (Memo
 	return m, nil
 }
 
-// Prefix is the number of leading symbols of the canaries that an audit gives to the model. If asked is 0, it
-// is the number of symbols before the first random one of the format.
+// Prefix returns the number of leading symbols of the canaries that an audit gives to the model. If asked is
+// 0, it is the number of symbols before the first random one of the format.
 func (g *Group) Prefix(asked int) int {
 	return cmp.Or(asked, g.DefaultPrefix())
 }

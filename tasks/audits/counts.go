@@ -89,7 +89,8 @@ func (c *CountOf[O]) Power(s *Setting, v Outcome) []Statement {
 	return []Statement{found}
 }
 
-// fewest is the smallest number of canaries that chance reaches with probability at most Significance, or n + 1.
+// fewest returns the smallest number of canaries that chance reaches with probability at most Significance,
+// or n + 1.
 func (c *CountOf[O]) fewest(s *Setting, n, references int) int {
 	return 1 + sort.Search(n, func(k int) bool { return c.ByChance(s, k, n, references) <= Significance })
 }

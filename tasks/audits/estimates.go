@@ -78,7 +78,7 @@ func meanStdDev(values []float64) (mean, sd float64) {
 	return math.Ldexp(mean, exponent), math.Ldexp(sd, exponent)
 }
 
-// StudentT is the half-width of the interval with coverage Confidence, in standard errors.
+// StudentT returns the half-width of the interval with coverage Confidence, in standard errors.
 func StudentT(degrees int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}.Quantile(1 - (1-Confidence)/2)
 }

@@ -63,7 +63,7 @@ func untyped[Of, L, R any](f func(*Of, L) []R) func(*Of, any) []R {
 	}
 }
 
-// exported is the Go name of a field: "BeamSearchMemorized" for beam_search_memorized.
+// exported returns the Go name of a field: "BeamSearchMemorized" for beam_search_memorized.
 func exported(name string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
@@ -86,7 +86,7 @@ type GivenLimit struct {
 	Value any
 }
 
-// Number is the limit as a number; nil if it is not a number.
+// Number returns the limit as a number; nil if it is not a number.
 func (g *GivenLimit) Number() *float64 {
 	switch v := reflect.ValueOf(g.Value).Elem(); v.Kind() {
 	case reflect.Int:
@@ -207,7 +207,7 @@ func (g *Gate) Unjudged() []string {
 	return g.tooFew
 }
 
-// MinAbove is the smallest n for which the lower end of n out of n, in the interval of Clopper and
+// MinAbove returns the smallest n for which the lower end of n out of n, in the interval of Clopper and
 // Pearson, is above a limit; 0 if there is none.
 func MinAbove(limit float64) int {
 	if limit >= 1 {
@@ -216,8 +216,8 @@ func MinAbove(limit float64) int {
 	return 1 + int(math.Log(intervalTail)/math.Log(limit))
 }
 
-// TooFewToTell is a clause about too few users for a number in [0, 1] to be certainly above chance; empty if
-// there are enough.
+// TooFewToTell returns a clause about too few users for a number in [0, 1] to be certainly above chance;
+// empty if there are enough.
 func TooFewToTell(users int, chance float64) string {
 	if fewest := MinAbove(chance); 0 < users && users < fewest {
 		return fmt.Sprintf(", too few users to tell it from chance: %d of at least %d", users, fewest)
@@ -310,8 +310,8 @@ func checkCount(s *Setting, limit string, allowed int, fail Fail) {
 	fail([]string{"audit.fail_if." + limit, "canaries"}, "is %d, which no cell can exceed: %d canaries are inserted; expected less than that, or remove the limit", allowed, s.Canaries.Inserted)
 }
 
-// BinomialTail is the probability of more than k out of n independent events of probability p: the upper binomial
-// tail, without cancellation.
+// BinomialTail returns the probability of more than k out of n independent events of probability p: the upper
+// binomial tail, without cancellation.
 func BinomialTail(k, n int, p float64) float64 {
 	switch {
 	case k >= n:

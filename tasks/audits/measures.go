@@ -159,7 +159,8 @@ func indirect(t reflect.Type) reflect.Type {
 	return t
 }
 
-// plainKind is the type of columns for a type of values. It returns false if there is no such column type.
+// plainKind returns the type of columns for a type of values. It returns false if there is no such column
+// type.
 func plainKind(t reflect.Type) (reflect.Type, bool) {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -229,7 +230,7 @@ func Members[O any](given ...Measure) (list []Measure) {
 	return list
 }
 
-// member is the value of a field; zero if no column can hold it.
+// member returns the value of a field; zero if no column can hold it.
 func member(f reflect.StructField) Value {
 	kind, ok := plainKind(indirect(f.Type))
 	if !ok || f.Tag.Get("column") == "-" {
@@ -277,7 +278,7 @@ type FieldColumn struct {
 	of       func(any) any
 }
 
-// Value is the column's value of a model or a canary; nil for null.
+// Value returns the column's value of a model or a canary; nil for null.
 func (c *FieldColumn) Value(of any) any { return c.of(of) }
 
 func FieldColumns(measures []Measure) (columns []FieldColumn) {
@@ -320,7 +321,8 @@ func (d *Description) TableMeasures() (list []*Measure) {
 	return list
 }
 
-// Cell is the text of an outcome in a column. Without text it is "-", or empty in leading and optional columns.
+// Cell returns the text of an outcome in a column. Without text it is "-", or empty in leading and optional
+// columns.
 func (d *Description) Cell(m *Measure, v Outcome) string {
 	text, leaves := d.text(m, v), m.Leading || m.Optional
 	if text == "" && !leaves {

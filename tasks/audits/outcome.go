@@ -22,7 +22,7 @@ type LowerBounder interface {
 	EpsilonAtLeast() privacy.Epsilon
 }
 
-// EpsilonAtLeast is the highest lower bound, or 0.
+// EpsilonAtLeast returns the highest lower bound, or 0.
 func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 	highest := privacy.Epsilon(0)
 	for _, v := range c.Outcomes {

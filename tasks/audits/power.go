@@ -55,10 +55,10 @@ type Size struct {
 	Value int
 }
 
-// FieldSize is the size that a field sets.
+// FieldSize returns the size that a field sets.
 func FieldSize(path, unit string, n int) Size { return Size{Unit: unit, N: n, Path: path, Value: n} }
 
-// Size is the size for n inserted canaries.
+// Size returns the size for n inserted canaries.
 func (c *Canaries) Size(n int) Size {
 	return Size{Unit: "canary", N: n, Path: "canaries.per_configuration", Value: c.PerConfiguration}
 }

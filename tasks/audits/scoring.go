@@ -24,10 +24,10 @@ const (
 	PlacementsInput = "placements" // datasets/partition, with the places of every canary
 )
 
-// Surprisal is -log p in nats, clipped at 0: by rounding, p of a certain word may exceed 1.
+// Surprisal returns -log p in nats, clipped at 0: by rounding, p of a certain word may exceed 1.
 func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 
-// PrefixState is the state after begin and the words.
+// PrefixState returns the state after begin and the words.
 func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 	state := scorer.Start(1)
 	if err := scorer.Feed(state, append([]int32{text.Begin}, words...)); err != nil {
@@ -64,10 +64,11 @@ func LogPerplexity(ctx context.Context, tree *models.TreeScorer, state *models.S
 // sequenceBlock is the number of sequences that are scored together. It does not affect results.
 const sequenceBlock = 1024
 
-// LogPerplexities are the sums of -log p over the words of sequences of one length, at least one word, in nats,
-// each after the state and the preceding words (Carlini et al. 2019, definition 1; Thakkar et al. 2020, section
-// 4.1). They use the kernels of a prefix tree, so that equal costs are equal to the last bit. The sequences of a
-// block share the states of common beginnings. A sum that is not finite is a permanent models.DivergedError.
+// LogPerplexities returns the sums of -log p over the words of sequences of one length, at least one word, in
+// nats, each after the state and the preceding words (Carlini et al. 2019, definition 1; Thakkar et al. 2020,
+// section 4.1). They use the kernels of a prefix tree, so that equal costs are equal to the last bit. The
+// sequences of a block share the states of common beginnings. A sum that is not finite is a permanent
+// models.DivergedError.
 func LogPerplexities(ctx context.Context, tree *models.TreeScorer, state *models.States, rows [][]int32) ([]float64, error) {
 	order := lists.Make(len(rows), func(i int) int { return i })
 	slices.SortFunc(order, func(a, b int) int { return slices.Compare(rows[a], rows[b]) })
@@ -245,9 +246,9 @@ const (
 // pairBlock is the number of pairs that are scored together. It does not affect results.
 const pairBlock = 4096
 
-// PairCosts are the log-perplexities, in nats, of the targets of pairs given their sources (Carlini et al.
-// 2019, section 6.4): the sum of -log p over the tokens after the separator. Pairs have one prefix; suffixes
-// include the separator. A sum that is not finite is a permanent models.DivergedError.
+// PairCosts returns the log-perplexities, in nats, of the targets of pairs given their sources (Carlini et
+// al. 2019, section 6.4): the sum of -log p over the tokens after the separator. Pairs have one prefix;
+// suffixes include the separator. A sum that is not finite is a permanent models.DivergedError.
 func PairCosts(ctx context.Context, scorer *models.Scorer, prefix []int32, suffixes [][]int32) ([]float64, error) {
 	costs := make([]float64, 0, len(suffixes))
 	for block := range slices.Chunk(suffixes, pairBlock) {

@@ -73,8 +73,8 @@ const (
 	MomentumWork = 70
 )
 
-// UpdatesWork is the work of training a network, with units in its first layer, on a number of the recorded
-// updates: for each, one forward pass, two backward, and a share of a step.
+// UpdatesWork returns the work of training a network, with units in its first layer, on a number of the
+// recorded updates: for each, one forward pass, two backward, and a share of a step.
 func (s *Setting) UpdatesWork(units int, updates, step float64) float64 {
 	if s.Recorded == nil {
 		return 0
@@ -82,7 +82,7 @@ func (s *Setting) UpdatesWork(units int, updates, step float64) float64 {
 	return (6 + step) * float64(s.Recorded.Layout.Values()) * float64(units) * updates
 }
 
-// RecordedUpdates is the number of recorded updates.
+// RecordedUpdates returns the number of recorded updates.
 func (s *Setting) RecordedUpdates() float64 {
 	if s.Recorded == nil {
 		return 0
@@ -123,7 +123,7 @@ type Group struct {
 	Span
 }
 
-// Total is the number of all canaries.
+// Total returns the number of all canaries.
 func (c *Canaries) Total() int {
 	return int(c.Sum(func(g Group) float64 { return float64(g.Count) }))
 }
@@ -137,7 +137,7 @@ func (c *Canaries) Sum(of func(Group) float64) float64 {
 	return sum
 }
 
-// MinSequences is the minimum number of sequences after the prefix, over all groups.
+// MinSequences returns the minimum number of sequences after the prefix, over all groups.
 func (c *Canaries) MinSequences(ordinary, prefix int) float64 {
 	fewest := math.Inf(1)
 	for _, g := range c.Groups {
@@ -216,7 +216,7 @@ type Data struct {
 	Secrets *int
 }
 
-// Owners is the number of users that are divided into devices; 0 if unknown.
+// Owners returns the number of users that are divided into devices; 0 if unknown.
 func (s *Setting) Owners() int {
 	if s.Data == nil {
 		return 0
@@ -224,7 +224,7 @@ func (s *Setting) Owners() int {
 	return s.Data.Seen + s.Data.Unseen + s.Data.HeldOut
 }
 
-// Observed is the number of users whose anonymous updates are observed; 0 if unknown.
+// Observed returns the number of users whose anonymous updates are observed; 0 if unknown.
 func (s *Setting) Observed() int {
 	if s.Data == nil {
 		return 0
@@ -235,7 +235,7 @@ func (s *Setting) Observed() int {
 	return s.Data.Users
 }
 
-// TrainTokens is the number of tokens of the training part, estimated from the test part.
+// TrainTokens returns the number of tokens of the training part, estimated from the test part.
 func (s *Setting) TrainTokens() float64 {
 	test := s.TestFraction.Float64()
 	if test == 0 {
@@ -278,7 +278,7 @@ func (s *Setting) Claim(d *Data) privacy.Recipe {
 // DefaultDelta is the delta of an audit of epsilon if the training adds no noise.
 const DefaultDelta = 1e-5
 
-// DefaultDelta is the delta of an audit of epsilon: the training's, if it adds noise.
+// DefaultDelta returns the delta of an audit of epsilon: the training's, if it adds noise.
 func (s *Setting) DefaultDelta() float64 {
 	if s.Training.NoiseMultiplier > 0 {
 		return s.Training.Delta

@@ -58,7 +58,8 @@ func NewShare(count, total int) Share {
 // intervalTail is the probability left out on each side.
 const intervalTail = (1 - Confidence) / 2
 
-// ClopperPearson is the interval of k among n, which may be fractions, with a tail left out on each side.
+// ClopperPearson returns the interval of k among n, which may be fractions, with a tail left out on each
+// side.
 func ClopperPearson(k, n, tail float64) (low, high float64) {
 	low, high = 0, 1
 	if k > 0 {
@@ -70,7 +71,7 @@ func ClopperPearson(k, n, tail float64) (low, high float64) {
 	return low, high
 }
 
-// MinCertain is the smallest number among n that is certainly above a share, by the lower end of Clopper
+// MinCertain returns the smallest number among n that is certainly above a share, by the lower end of Clopper
 // and Pearson with the tail, or n + 1.
 func MinCertain(n int, share, tail float64) int {
 	return sort.Search(n+1, func(k int) bool {
@@ -79,8 +80,8 @@ func MinCertain(n int, share, tail float64) int {
 	})
 }
 
-// AtLeast is the probability that Count or more have the property, each with probability p: the exact test of
-// a share of at most p.
+// AtLeast returns the probability that Count or more have the property, each with probability p: the exact
+// test of a share of at most p.
 func (s Share) AtLeast(p float64) float64 {
 	if s.Count == 0 {
 		return 1
@@ -88,8 +89,8 @@ func (s Share) AtLeast(p float64) float64 {
 	return BinomialTail(s.Count-1, s.Of, p)
 }
 
-// Differ is the p-value of Fisher's exact test of two shares, twice the smaller tail, at most 1. It assumes
-// independent things.
+// Differ returns the p-value of Fisher's exact test of two shares, twice the smaller tail, at most 1. It
+// assumes independent things.
 func Differ(a, b Share) float64 {
 	if a.Of == 0 || b.Of == 0 {
 		return 1
@@ -102,7 +103,7 @@ func Differ(a, b Share) float64 {
 	return min(1, 2*hypergeometricTail(a.Count, a.Of, b.Of, all))
 }
 
-// hypergeometricTail is the probability that at most k of the drawn things are among n of n + m.
+// hypergeometricTail returns the probability that at most k of the drawn things are among n of n + m.
 func hypergeometricTail(k, n, m, drawn int) float64 {
 	term := math.Exp(logChoose(n, k) + logChoose(m, drawn-k) - logChoose(n+m, drawn))
 	sum := 0.0
@@ -163,13 +164,13 @@ func (r *Ratio) share(withoutVariance, most float64) Share {
 	return s
 }
 
-// fewGroups is the squared ratio of Student's t for the things and for the groups.
+// fewGroups returns the squared ratio of Student's t for the things and for the groups.
 func (r *Ratio) fewGroups() float64 {
 	fewer := StudentT(int(r.size)-1) / StudentT(int(r.groups)-1)
 	return fewer * fewer
 }
 
-// effective is the equivalent number of independent things.
+// effective returns the equivalent number of independent things.
 func (r *Ratio) effective(withoutVariance, most float64) float64 {
 	if r.groups < 2 || r.size == 0 {
 		return min(r.groups, r.size)
@@ -190,8 +191,8 @@ const equal = 1e-12
 // 200 with one in a sample.
 const maxExact = 20_000_000
 
-// MannWhitney is the two-sided p-value of the test of Mann and Whitney (1947, On a test of whether one of two
-// random variables is stochastically larger than the other): the probability, over all equally likely
+// MannWhitney returns the two-sided p-value of the test of Mann and Whitney (1947, On a test of whether one
+// of two random variables is stochastically larger than the other): the probability, over all equally likely
 // divisions of the values, that the sum of ranks is at least as far from its mean. Equal values share their
 // mean rank. It is exact up to maxExact; beyond it is the normal approximation with the variance for ties,
 // without a continuity correction. It is 1 if a sample is empty or all values are equal. NaN is an error.
@@ -244,8 +245,8 @@ func doubledRanks(x, y []float64) (ranks []int, sum int, ties float64) {
 	return ranks, sum, ties
 }
 
-// dividedAsFar is the share of the choices of n ranks whose sum is at least apart from its mean, counted by
-// number and sum.
+// dividedAsFar returns the share of the choices of n ranks whose sum is at least apart from its mean, counted
+// by number and sum.
 func dividedAsFar(ranks []int, n int, apart float64) float64 {
 	total := 0
 	for _, r := range ranks {

@@ -54,7 +54,7 @@ func (c *checker) alike(i int, together, alone, start []float32) error {
 	return nil
 }
 
-// distance is the L2 norm of the difference of two vectors.
+// distance returns the L2 norm of the difference of two vectors.
 func distance(a, b []float32) float64 {
 	difference := append([]float32(nil), a...)
 	kernels.Axpy(-1, b, difference)

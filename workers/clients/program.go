@@ -265,7 +265,7 @@ func (c *program) read(path string, params []float32, copyInto func(models.Netwo
 	return misshapen(copyInto(c.network, params, data), SameTensors)
 }
 
-// unreadable is the error of an unreadable file of parameters.
+// unreadable returns the error of an unreadable file of parameters.
 func unreadable(err error, params int) error {
 	if large, ok := errors.AsType[*childprocess.FileError](err); ok && large.Limit > 0 {
 		return SameTensors.Errorf("its file of parameters has %d bytes; expected at most %d for the %d parameters of describe", large.Size, large.Limit, params)
@@ -273,7 +273,7 @@ func unreadable(err error, params int) error {
 	return FilesAsAsked.Errorf("it wrote no readable file of parameters: %v", err)
 }
 
-// misshapen is the error of a file with content that breaks a rule about shapes, or numbers that are not
+// misshapen returns the error of a file with content that breaks a rule about shapes, or numbers that are not
 // finite.
 func misshapen(err error, shapes contracts.Rule) error {
 	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {

@@ -34,7 +34,7 @@ func Untrained(g *taskstest.Graph, vocabulary int) *taskstest.Node {
 	return g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 6, Units: 9}})
 }
 
-// Pair is an inserted canary of four tokens below 40, and one held back.
+// Pair returns an inserted canary of four tokens below 40, and one held back.
 func Pair() []population.Placement {
 	return []population.Placement{
 		{Canary: population.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},

@@ -139,7 +139,7 @@ type record struct {
 	canary   int     // -1 without one
 }
 
-// words is the number of words that the record trains with.
+// words returns the number of words that the record trains with.
 func (p *partitioner) words(r record) int {
 	if r.canary < 0 {
 		return len(r.original)

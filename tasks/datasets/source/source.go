@@ -190,7 +190,7 @@ func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 	}
 }
 
-// empty is the error of files without a readable record.
+// empty returns the error of files without a readable record.
 func (r *recordReader) empty(files []File) error {
 	name := "the source"
 	if len(files) > 0 {

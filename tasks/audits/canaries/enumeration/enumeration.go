@@ -116,7 +116,7 @@ func (c *counter) between(ctx context.Context, state *models.States, costs []flo
 	return counts, err
 }
 
-// Exposure is log2(sequences) - log2(rank), in bits, from 0 to log2(sequences) (Carlini et al. 2019,
+// Exposure returns log2(sequences) - log2(rank), in bits, from 0 to log2(sequences) (Carlini et al. 2019,
 // definition 4).
 func Exposure(sequences, rank int64) float64 {
 	return math.Log2(float64(sequences)) - math.Log2(float64(rank))

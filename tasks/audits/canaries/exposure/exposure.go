@@ -43,7 +43,7 @@ type Range struct {
 	Path, How string
 }
 
-// OfReferences is the range of ranks among a number of references, which a field sets.
+// OfReferences returns the range of ranks among a number of references, which a field sets.
 func OfReferences(n int, path string) Range {
 	return Range{Basis: Sampled, Max: math.Log2(float64(n)), Path: path, How: fmt.Sprintf("log2(%d references)", n)}
 }
@@ -123,7 +123,7 @@ type measured struct {
 	exposures []*Exposure
 }
 
-// of is the exposure of one basis; nil if unknown.
+// of returns the exposure of one basis; nil if unknown.
 func (m *measured) of(b Basis) *Exposure {
 	if e := lists.Find(m.exposures, func(e **Exposure) bool { return (*e).Basis == b }); e != nil {
 		return *e
@@ -155,7 +155,7 @@ func derive(c *audits.Cell) audits.Outcome {
 	return v
 }
 
-// Higher is the higher of two exposures. A nil exposure is unknown.
+// Higher returns the higher of two exposures. A nil exposure is unknown.
 func Higher(highest *float64, bits float64) *float64 {
 	if highest != nil && *highest >= bits {
 		return highest
@@ -163,7 +163,7 @@ func Higher(highest *float64, bits float64) *float64 {
 	return &bits
 }
 
-// ValueOf is the highest exposure, or 0, the lowest possible one, for nil.
+// ValueOf returns the highest exposure, or 0, the lowest possible one, for nil.
 func ValueOf(highest *float64) float64 {
 	if highest == nil {
 		return 0

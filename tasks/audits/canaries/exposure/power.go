@@ -67,7 +67,7 @@ func (v *Outcome) inserted() int {
 	return lists.Count(v.canaries, func(m measured) bool { return m.Role == audits.Inserted })
 }
 
-// best is the range of the audit with the highest basis, or nil.
+// best returns the range of the audit with the highest basis, or nil.
 func best(s *audits.Setting) (found *Range) {
 	for _, f := range s.Audits {
 		if m, ok := f.(Measurer); ok {

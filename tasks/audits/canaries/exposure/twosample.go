@@ -147,7 +147,7 @@ func (s *Samples) String() string {
 	return text + ")"
 }
 
-// mean is a text; ">= 13.29" if it is a lower bound.
+// mean returns a text; ">= 13.29" if it is a lower bound.
 func (s Sample) mean() string {
 	if s.Censored > 0 {
 		return fmt.Sprintf(">= %.2f", s.Mean)

@@ -232,7 +232,7 @@ func points(outcomes []CanaryOutcome) []Point {
 	return out
 }
 
-// logProbDrawn is the natural logarithm of the probability that a sample takes the token, or -Inf.
+// logProbDrawn returns the natural logarithm of the probability that a sample takes the token, or -Inf.
 func logProbDrawn(s models.Sampling, logProbs []float32, token int32) float64 {
 	if s.Temperature == 1 && s.TopK == 0 {
 		return min(0, float64(logProbs[token])) // rounding may exceed 0
@@ -249,7 +249,7 @@ func logProbDrawn(s models.Sampling, logProbs []float32, token int32) float64 {
 	return min(0, float64(logProbs[token])/s.Temperature-logSum(s, among))
 }
 
-// logSum is the logarithm of the sum of exp(l/Temperature).
+// logSum returns the logarithm of the sum of exp(l/Temperature).
 func logSum(s models.Sampling, logProbs []float32) float64 {
 	most, sum := float64(slices.Max(logProbs)), 0.0
 	for _, l := range logProbs {
@@ -261,7 +261,7 @@ func logSum(s models.Sampling, logProbs []float32) float64 {
 // EvenChance is the chance of Queries outside an experiment.
 const EvenChance = 0.5
 
-// Queries is the smallest number n of independent samples that contain the sequence with the chance: 1 -
+// Queries returns the smallest number n of independent samples that contain the sequence with the chance: 1 -
 // (1-p)^n >= chance (Hayes et al. 2024), for log p the logarithm of its probability in one sample. It is a
 // whole number, to a relative 1e-14. It is +Inf if p is 0 or n exceeds float64.
 func Queries(logP, chance float64) float64 {

@@ -85,7 +85,8 @@ const (
 	prunedCanaries = 0.5
 )
 
-// expectedStates is the expected work of ranking a canary, as a number of states advanced and scored in full.
+// expectedStates returns the expected work of ranking a canary, as a number of states advanced and scored in
+// full.
 func expectedStates(references, length int, exact bool) float64 {
 	all := float64(references) * float64(max(1, length-1))
 	pilot := pilotSizes[0]
@@ -177,8 +178,8 @@ func (s *Sampling) place(ctx context.Context, state *models.States, cost float64
 	}
 }
 
-// after is the set to walk after a pilot with too few hits: the next set that is expected to have half of the
-// required hits, or all references.
+// after returns the set to walk after a pilot with too few hits: the next set that is expected to have half
+// of the required hits, or all references.
 func (s *Sampling) after(walked int, hits int64) int {
 	share := float64(hits) / float64(s.sets[walked].Count())
 	for next := walked + 1; next < len(s.sets)-1; next++ {
@@ -201,7 +202,7 @@ func estimate(hits int64, pilot, all int) (rank int64, deviation float64) {
 	return int64(1 + math.Round(share*float64(all))), 1 / (math.Ln2 * math.Sqrt(float64(hits)))
 }
 
-// Exposure is log2(references) - log2(rank), in bits (Carlini et al. 2019, definition 4, with the
+// Exposure returns log2(references) - log2(rank), in bits (Carlini et al. 2019, definition 4, with the
 // references in place of the whole space).
 func (r Rank) Exposure(references int) float64 {
 	return math.Log2(float64(references)) - math.Log2(float64(r.Rank))

@@ -128,7 +128,7 @@ func (r *ranker) count(ctx context.Context, references *References, bounds *dept
 	return r.foundWithin(references.Count()), err
 }
 
-// foundWithin is the number of found references among the first n draws.
+// foundWithin returns the number of found references among the first n draws.
 func (r *ranker) foundWithin(n int) (count int64) {
 	for w := range r.used {
 		count += int64(lists.Count(w.found, func(draw int32) bool { return int(draw) < n }))
@@ -203,7 +203,7 @@ func (w *walker) advance(depth int, branches []branch) error {
 	return err
 }
 
-// onlyWord is the common word of all references of a branch at a place, or NoToken.
+// onlyWord returns the common word of all references of a branch at a place, or NoToken.
 func (w *walker) onlyWord(b branch, place int) int32 {
 	word := w.references.row(b.first)[place]
 	if w.references.row(b.end - 1)[place] != word {

@@ -196,7 +196,7 @@ func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int,
 	})
 }
 
-// referencesKey is the key of a set in a worker's memory.
+// referencesKey returns the key of a set in a worker's memory.
 func referencesKey(p *Params, choices, excluded [][]int32) storage.Key {
 	h := tasks.NewHasher("references")
 	h.String(fmt.Sprint(p.Seed, p.References, p.WholeWords(), p.Symbols, choices, excluded))

@@ -41,7 +41,7 @@ func (t *Tree) Leaf(position int, token int32) bool {
 	return position+1 == len(t.Choices) || slices.Contains(t.ends, token)
 }
 
-// Leaves is the number of sequences of a tree without ends.
+// Leaves returns the number of sequences of a tree without ends.
 func (t *Tree) Leaves() float64 {
 	n := 1.0
 	for _, among := range t.Choices {
@@ -72,12 +72,12 @@ func (t *Tree) Expand(states *models.States) (Rows, error) {
 	return r, t.Scorer.LogProbRows(states, r.logProbs)
 }
 
-// LogProbs are the natural logarithms of the probabilities of all tokens after state i.
+// LogProbs returns the natural logarithms of the probabilities of all tokens after state i.
 func (r Rows) LogProbs(i int) []float32 {
 	return r.logProbs[i*r.vocabulary : (i+1)*r.vocabulary]
 }
 
-// Cost is the surprisal of a token after state i, in nats, at least 0. The error is a
+// Cost returns the surprisal of a token after state i, in nats, at least 0. The error is a
 // *models.DivergedError if the model's numbers are not finite.
 func (r Rows) Cost(i int, token int32) (float64, error) {
 	cost := audits.Surprisal(r.LogProbs(i)[token])
@@ -87,8 +87,8 @@ func (r Rows) Cost(i int, token int32) (float64, error) {
 	return cost, nil
 }
 
-// Cost is the log-perplexity of a sequence after the prefix, in nats. Its tokens may be any tokens of the
-// vocabulary.
+// Cost returns the log-perplexity of a sequence after the prefix, in nats. Its tokens may be any tokens of
+// the vocabulary.
 func (t *Tree) Cost(tokens []int32) (float64, error) {
 	states, sum := t.Root, 0.0
 	for i, token := range tokens {

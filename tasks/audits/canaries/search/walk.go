@@ -73,7 +73,7 @@ func newWalk(tree *Tree, s Settings) *walk {
 	return &walk{Settings: s, tree: tree, queue: queue{{parent: -1, token: -1}}}
 }
 
-// certain is the number of certain best sequences: those that cost less than every unexpanded entry.
+// certain returns the number of certain best sequences: those that cost less than every unexpanded entry.
 func (w *walk) certain() int {
 	least := w.dropped()
 	if len(w.queue) > 0 {
@@ -90,7 +90,7 @@ func (w *walk) dropped() float64 {
 	return *w.Dropped
 }
 
-// limit is the cost from which entries are irrelevant.
+// limit returns the cost from which entries are irrelevant.
 func (w *walk) limit() float64 {
 	if len(w.Best) < w.Results {
 		return math.Inf(1)

@@ -122,7 +122,7 @@ func (v *Outcome) MinP() float64 {
 	return least
 }
 
-// supported is the exposure up to which the references support all fits, with joint confidence.
+// supported returns the exposure up to which the references support all fits, with joint confidence.
 func (v *Outcome) supported() float64 {
 	least := math.Inf(1)
 	for i := range v.Fits {

@@ -34,7 +34,7 @@ type Distribution struct {
 
 func (d Distribution) standard(x float64) float64 { return (x - d.Location) / d.Scale }
 
-// LogDensity is the natural logarithm of the density at x.
+// LogDensity returns the natural logarithm of the density at x.
 func (d Distribution) LogDensity(x float64) float64 {
 	return logDensity(d.standard(x), d.Shape) - math.Log(d.Scale)
 }
@@ -60,10 +60,10 @@ func (d Distribution) LogCDF(x float64) float64 {
 	}
 }
 
-// CDF is the probability of at most x.
+// CDF returns the probability of at most x.
 func (d Distribution) CDF(x float64) float64 { return math.Exp(d.LogCDF(x)) }
 
-// Quantile is the x with CDF p, for p between 0 and 1, to about a relative 1e-9.
+// Quantile returns the x with CDF p, for p between 0 and 1, to about a relative 1e-9.
 func (d Distribution) Quantile(p float64) float64 {
 	target := math.Log(p)
 	low, high := -1.0, 1.0
@@ -84,7 +84,7 @@ func (d Distribution) Quantile(p float64) float64 {
 	return d.Location + high*d.Scale
 }
 
-// logDensity is the log density of the standard distribution, slope its derivative. It is concave.
+// logDensity returns the log density of the standard distribution, slope its derivative. It is concave.
 func logDensity(z, shape float64) float64 {
 	return math.Ln2 + logNormalDensity(z) + logNormalCDF(shape*z)
 }
@@ -147,14 +147,14 @@ func integrate(f func(float64) float64, from, to float64) float64 {
 
 const logSqrtTwoPi = 0.918938533204672741780329736406 // log(2 pi) / 2
 
-// logNormalDensity is the logarithm of the standard normal density.
+// logNormalDensity returns the logarithm of the standard normal density.
 func logNormalDensity(x float64) float64 { return -x*x/2 - logSqrtTwoPi }
 
 // farTail is the point from which Mills' ratio replaces erfc, which underflows.
 const farTail = 10
 
-// logNormalCDF is the logarithm of the standard normal distribution function, to about a
-// relative 1e-14 wherever it can be represented.
+// logNormalCDF returns the logarithm of the standard normal distribution function, to about a relative 1e-14
+// wherever it can be represented.
 func logNormalCDF(x float64) float64 {
 	switch {
 	case x > 0:
@@ -173,8 +173,8 @@ func logNormalCDFAndHazard(x float64) (logCDF, hazard float64) {
 	return logCDF, math.Exp(logNormalDensity(x) - logCDF)
 }
 
-// millsRatio is the upper tail of the standard normal over its density, from farTail on: by
-// Laplace's continued fraction 1/(x + 1/(x + 2/(x + 3/...))).
+// millsRatio returns the upper tail of the standard normal over its density, from farTail on: by Laplace's
+// continued fraction 1/(x + 1/(x + 2/(x + 3/...))).
 func millsRatio(x float64) float64 {
 	const terms = 40 // further terms are below a relative 1e-16 at farTail
 	denominator := x
@@ -192,7 +192,7 @@ var ErrConstant = errors.New("all values are equal")
 // MaxShape the difference is negligible.
 const MaxShape = 1000
 
-// FitDistribution is the distribution under which the data, two values at least, are the most likely.
+// FitDistribution returns the distribution under which the data, two values at least, are the most likely.
 //
 // The likelihood has a stationary point at shape 0 for any data, and may have a maximum on
 // either side of it, so that Newton's method climbs from both sides; the higher maximum
@@ -218,8 +218,8 @@ func FitDistribution(data []float64) (Distribution, error) {
 	return Distribution{mean + deviation*best.location, deviation * math.Exp(best.logScale), best.shape}, nil
 }
 
-// byMoments is the distribution with mean 0, variance 1 and approximately the skewness, within the limits of
-// skew-normal distributions.
+// byMoments returns the distribution with mean 0, variance 1 and approximately the skewness, within the
+// limits of skew-normal distributions.
 func byMoments(skewness float64) point {
 	least, most := 0.05, 0.95 // the skewness is at most 0.9953
 	cubed := math.Pow(max(least, min(most, math.Abs(skewness))), 2.0/3)

@@ -49,9 +49,9 @@ func (f *Fit) Significance() float64 {
 	return f.P
 }
 
-// Supported is the fitted exposure in bits up to which the references support it: with probability 1 -
-// doubt it is at most half a bit from -log2 F(x), F being the distribution function of all sequences.
-// It is 0 if they support no exposure.
+// Supported returns the fitted exposure in bits up to which the references support it: with probability 1 -
+// doubt it is at most half a bit from -log2 F(x), F being the distribution function of all sequences. It is 0
+// if they support no exposure.
 //
 // The fit is within KS of the second half of the references, which is within the bound of
 // Dvoretzky, Kiefer and Wolfowitz (Massart 1990) of F. An exposure can be half a bit too low if the
@@ -85,7 +85,7 @@ func fitAndTest(costs []float64, fitted int) (Distribution, float64, error) {
 	return d, kolmogorovSmirnov(slices.Sorted(slices.Values(costs[fitted:])), d.CDF), nil
 }
 
-// kolmogorovSmirnov is the largest difference between the distribution function of ascending data and
+// kolmogorovSmirnov returns the largest difference between the distribution function of ascending data and
 // cdf.
 func kolmogorovSmirnov(ascending []float64, cdf func(float64) float64) float64 {
 	largest, n := 0.0, float64(len(ascending))
@@ -96,7 +96,7 @@ func kolmogorovSmirnov(ascending []float64, cdf func(float64) float64) float64 {
 	return largest
 }
 
-// significance is the probability of at least this statistic for n data: Kolmogorov's limit, with the
+// significance returns the probability of at least this statistic for n data: Kolmogorov's limit, with the
 // correction for finite n of Vrbik (2018, Small-sample corrections to Kolmogorov-Smirnov test statistic).
 func significance(ks float64, n int) float64 {
 	root := math.Sqrt(float64(n))

@@ -188,7 +188,7 @@ func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]Distributio
 	return all, nil
 }
 
-// bits is the exposure: -log2 of the probability of a log-perplexity of at most the canary's, in bits
+// bits returns the exposure: -log2 of the probability of a log-perplexity of at most the canary's, in bits
 // (Carlini et al. 2019, section 4.3). It has no upper bound.
 func bits(d Distribution, cost float64) float64 { return -d.LogCDF(cost) / math.Ln2 }
 

@@ -316,7 +316,7 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 	return x
 }
 
-// largest is the bound of a rule that recognizes all coins, for the number of heads with the largest.
+// largest returns the bound of a rule that recognizes all coins, for the number of heads with the largest.
 func (o *Block) largest(confidence float64) (largest float64) {
 	half := o.Runs / 2
 	for heads := 1; heads < half; heads++ {

@@ -99,8 +99,8 @@ func each(score func(*UserLoss) float64) func(*world) []float64 {
 	}
 }
 
-// recall is the ratio of the losses, NaN for users whose texts are the prefix. Unrelated text raises the loss
-// of members more. The ratio for a loss of 0 is 1.
+// recall returns the ratio of the losses, NaN for users whose texts are the prefix. Unrelated text raises the
+// loss of members more. The ratio for a loss of 0 is 1.
 func (l *UserLoss) recall() float64 {
 	switch {
 	case l.Aside:
@@ -117,8 +117,9 @@ func everyModel(bool) bool { return true }
 func with(in bool) bool    { return in }
 func without(in bool) bool { return !in }
 
-// lira is the log likelihood ratio of two normal distributions of a user's likelihood: under models with the
-// user, and without. Each user has its own means; variances are common to all, as for few reference models.
+// lira returns the log likelihood ratio of two normal distributions of a user's likelihood: under models with
+// the user, and without. Each user has its own means; variances are common to all, as for few reference
+// models.
 func (w *world) lira() []float64 {
 	varianceIn, varianceOut := w.variance(with), w.variance(without)
 	return w.scores(func(user int) float64 {
@@ -127,7 +128,7 @@ func (w *world) lira() []float64 {
 	})
 }
 
-// liraOffline is the number of standard deviations by which a user's likelihood exceeds that of models
+// liraOffline returns the number of standard deviations by which a user's likelihood exceeds that of models
 // without the user. The paper's one-sided test increases with it.
 func (w *world) liraOffline() []float64 {
 	deviation := math.Sqrt(w.variance(without))
@@ -139,7 +140,7 @@ func (w *world) liraOffline() []float64 {
 // minVariance keeps a ratio finite if all reference models agree.
 const minVariance = 1e-24
 
-// variance is the mean over users of the variance of a user's likelihoods among the chosen models.
+// variance returns the mean over users of the variance of a user's likelihoods among the chosen models.
 func (w *world) variance(chosen func(in bool) bool) float64 {
 	squares, degrees := 0.0, 0
 	for user := range w.users {
@@ -156,7 +157,7 @@ func (w *world) variance(chosen func(in bool) bool) float64 {
 	return max(minVariance, squares/float64(max(1, degrees)))
 }
 
-// rmia is the share of the other held-out users with a lower likelihood ratio: the likelihood under the
+// rmia returns the share of the other held-out users with a lower likelihood ratio: the likelihood under the
 // audited model over the mean under the chosen models.
 func (w *world) rmia(chosen func(in bool) bool) []float64 {
 	ratios := w.scores(func(user int) float64 {
@@ -178,7 +179,7 @@ func (w *world) rmia(chosen func(in bool) bool) []float64 {
 	})
 }
 
-// logMeanExp is the logarithm of the mean of exp, without overflow; exact for equal numbers.
+// logMeanExp returns the logarithm of the mean of exp, without overflow; exact for equal numbers.
 func logMeanExp(logs []float64) float64 {
 	most, sum := slices.Max(logs), 0.0
 	for _, l := range logs {
@@ -307,8 +308,8 @@ func (w *world) groups(scores, of []float64) (members, sharers, heldOut []float6
 	return members, sharers, heldOut
 }
 
-// overBlind is the area of an attack minus the area of the blind baseline; nil without a baseline, or with
-// too few users.
+// overBlind returns the area of an attack minus the area of the blind baseline; nil without a baseline, or
+// with too few users.
 func (w *world) overBlind(scores, blind []float64) *audits.Interval {
 	if blind == nil {
 		return nil

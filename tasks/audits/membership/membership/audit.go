@@ -49,7 +49,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 var auc = audits.Of(func(g *Group) *audits.Interval { return &g.AUC })
 
-// truePositives is the share of true positives at falsePositives[at].
+// truePositives returns the share of true positives at falsePositives[at].
 func truePositives(at int) audits.Value {
 	return audits.Of(func(g *Group) *audits.Interval { return g.Rates[at].TruePositives.Interval() })
 }
@@ -261,7 +261,7 @@ type Rate struct {
 	Needed        int           `json:"needed"`
 }
 
-// of is the outcome of an attack, or empty.
+// of returns the outcome of an attack, or empty.
 func (v *Outcome) of(a Attack) AttackOutcome {
 	return *cmp.Or(lists.Find(v.Attacks, func(o *AttackOutcome) bool { return o.Attack == a }), &AttackOutcome{})
 }
@@ -278,7 +278,7 @@ func (v *Outcome) measured() *Outcome {
 	return v
 }
 
-// bestAUC is the AUC of the best attack on members, or nil.
+// bestAUC returns the AUC of the best attack on members, or nil.
 func (v *Outcome) bestAUC() (best *audits.Interval) {
 	for _, o := range v.Attacks {
 		if g := o.Members; g != nil && (best == nil || g.AUC.Value > best.Value) {
@@ -514,7 +514,7 @@ var limits = []audits.Limit{
 	}.Limit(),
 }
 
-// numbers is the number of AUCs, or rates, of a cell.
+// numbers returns the number of AUCs, or rates, of a cell.
 func numbers(s *audits.Setting) (n int) {
 	for _, attack := range attacks {
 		if !possible(s).cover(attack.needs) {

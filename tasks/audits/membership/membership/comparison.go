@@ -55,7 +55,7 @@ func (c *comparison) measure(ctx context.Context, model *utility.UserModel, user
 	return err
 }
 
-// prefixed is the loss of examples after the texts of the prefix users.
+// prefixed returns the loss of examples after the texts of the prefix users.
 func (c *comparison) prefixed(ctx context.Context, model *utility.UserModel, examples [][]int32) (loss float64, err error) {
 	if err := c.readPrefix(ctx); err != nil {
 		return 0, err

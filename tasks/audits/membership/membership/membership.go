@@ -92,7 +92,7 @@ func (l *UserLoss) OfTargets(logProbs []float64) {
 // minDeviation keeps a score finite if a model gives all tokens the same probability.
 const minDeviation = 1e-6
 
-// meanOfLeast is the mean of the lowest minShare of the values, at least one value. It reorders them.
+// meanOfLeast returns the mean of the lowest minShare of the values, at least one value. It reorders them.
 func meanOfLeast(values []float64) float64 {
 	return ranking.Mean(lowest(values, max(1, int(minShare*float64(len(values))))))
 }

@@ -70,11 +70,11 @@ func nothing(find func(*Group) bool) func(audits.Outcome) bool {
 	})
 }
 
-// areaPower is the probability that the lower end of an area is above a limit, by the normal approximation of
-// the area and of its resamples. The placement of a member, the share of held-out users below it, has the
-// variance Q - a², where Q = a - 2 T(z, 1/√3) is the probability that a member is above two held-out users, T
-// Owen's function and z the normal quantile of the area a. Placements of held-out users have the same
-// variance. The unseen users of the interval have the placement 0.
+// areaPower returns the probability that the lower end of an area is above a limit, by the normal
+// approximation of the area and of its resamples. The placement of a member, the share of held-out users
+// below it, has the variance Q - a², where Q = a - 2 T(z, 1/√3) is the probability that a member is above two
+// held-out users, T Owen's function and z the normal quantile of the area a. Placements of held-out users
+// have the same variance. The unseen users of the interval have the placement 0.
 func areaPower(area float64, members, heldOut int, limit float64) float64 {
 	z := mathext.NormalQuantile(area)
 	variance := area - 2*owenT(z, 1/math.Sqrt(3)) - area*area
@@ -93,9 +93,9 @@ func owenT(h, a float64) float64 {
 	return quad.Fixed(func(x float64) float64 { return math.Exp(-h*h*(1+x*x)/2) / (1 + x*x) }, 0, a, places, nil, 0) / (2 * math.Pi)
 }
 
-// ratePower is the probability that the lower end of a rate of true positives is above a limit. The share of
-// all held-out users above the held-out score at which it begins has a beta distribution; over the quantiles
-// of that share the number of members above the score is binomial.
+// ratePower returns the probability that the lower end of a rate of true positives is above a limit. The
+// share of all held-out users above the held-out score at which it begins has a beta distribution; over the
+// quantiles of that share the number of members above the score is binomial.
 func ratePower(area float64, members, heldOut int, falsePositives, limit float64) float64 {
 	const quantiles = 400
 	fewest := audits.MinCertain(members, limit, rateTail)

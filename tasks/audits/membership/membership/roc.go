@@ -24,9 +24,9 @@ func newRanking(members, heldOut []float64) ranks {
 // resamples is the number of resamples for the interval of an area.
 const resamples = 1000
 
-// auc is the probability that a member has a higher score than a held-out user, ties counting half. For the
-// lower end of the interval an unseen member scores below all, and an unseen held-out user above all; for the
-// upper end, the opposite.
+// auc returns the probability that a member has a higher score than a held-out user, ties counting half. For
+// the lower end of the interval an unseen member scores below all, and an unseen held-out user above all; for
+// the upper end, the opposite.
 func (r ranks) auc(stream *rand.Rand) audits.Interval {
 	draws := ranking.Resampling{Stream: stream, Groups: []int{len(r.members), len(r.heldOut)}, Resamples: resamples}
 	return audits.NewInterval(ranking.Mean(placements(r.members, r.heldOut)), draws.Interval(audits.Confidence, r.area()))
@@ -68,9 +68,9 @@ func placements(values, others []float64) []float64 {
 // minCompared is the minimum number of users in each group for a difference of areas.
 const minCompared = 10
 
-// areaDifference is the area of scores a minus the area of scores b of the same users, with the interval of
-// DeLong, DeLong and Clarke-Pearson (1988): from the variances of the placements of members and of held-out
-// users, by Student's t with the degrees of freedom of the smaller group. It is nil with fewer than
+// areaDifference returns the area of scores a minus the area of scores b of the same users, with the interval
+// of DeLong, DeLong and Clarke-Pearson (1988): from the variances of the placements of members and of
+// held-out users, by Student's t with the degrees of freedom of the smaller group. It is nil with fewer than
 // minCompared users in a group.
 func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Interval {
 	m, n := len(membersA), len(heldOutA)
@@ -92,7 +92,7 @@ var falsePositives = []float64{0.01, 0.001}
 // perFalsePositive is the minimum expected number of false positives at a rate that is estimated.
 const perFalsePositive = 10
 
-// needed is the minimum number of held-out users for a rate of false positives.
+// needed returns the minimum number of held-out users for a rate of false positives.
 func needed(rate float64) int { return int(math.Ceil(perFalsePositive/rate - 1e-9)) }
 
 func (r ranks) rate(falsePositives float64) Rate {
@@ -106,9 +106,9 @@ func (r ranks) rate(falsePositives float64) Rate {
 	return found
 }
 
-// rateInterval is the interval of the share of members above the score that a share of all held-out users
-// exceeds. The place of that score, by the binomial number of held-out users above it, and the number of
-// members above it, by Clopper and Pearson, each have half of the error probability.
+// rateInterval returns the interval of the share of members above the score that a share of all held-out
+// users exceeds. The place of that score, by the binomial number of held-out users above it, and the number
+// of members above it, by Clopper and Pearson, each have half of the error probability.
 func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 	n := len(r.heldOut)
 	most := sort.Search(n, func(k int) bool { return audits.BinomialTail(k, n, falsePositives) <= rateTail })
@@ -122,16 +122,16 @@ func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 // rateTail is a quarter of the error probability.
 const rateTail = (1 - audits.Confidence) / 4
 
-// firstHeldOut is the rank, 1 for the highest, of the held-out score at which the lower end of a rate begins,
-// or 0.
+// firstHeldOut returns the rank, 1 for the highest, of the held-out score at which the lower end of a rate
+// begins, or 0.
 func firstHeldOut(n int, falsePositives float64) int {
 	return sort.Search(n, func(k int) bool { return 1-audits.BinomialTail(k, n, falsePositives) > rateTail })
 }
 
-// allowed is the number of held-out users above the threshold at a share of false positives.
+// allowed returns the number of held-out users above the threshold at a share of false positives.
 func (r ranks) allowed(share float64) int { return int(share*float64(len(r.heldOut)) + 1e-9) }
 
-// found is the number of members above all held-out users except the allowed highest ones.
+// found returns the number of members above all held-out users except the allowed highest ones.
 func (r ranks) found(allowed int) int {
 	n := len(r.heldOut)
 	if allowed >= n {
@@ -141,7 +141,7 @@ func (r ranks) found(allowed int) int {
 	return len(r.members) - sort.Search(len(r.members), func(i int) bool { return r.members[i] > limit })
 }
 
-// rocCurve is the share of members found at 0%, 1%, ..., 100% false positives, in [0, 1].
+// rocCurve returns the share of members found at 0%, 1%, ..., 100% false positives, in [0, 1].
 func rocCurve(members, heldOut []float64) []float64 {
 	r := newRanking(members, heldOut)
 	return lists.Make(101, func(percent int) float64 {

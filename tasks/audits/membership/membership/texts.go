@@ -132,7 +132,7 @@ func (w *world) read(texts []UserText) {
 	w.texts = lists.Map(w.users, func(user int) UserText { return texts[user] })
 }
 
-// zlib is minus the loss per byte of the compressed text.
+// zlib returns minus the loss per byte of the compressed text.
 func (w *world) zlib() []float64 {
 	return w.scores(func(user int) float64 { return -w.of[user].Loss / float64(w.texts[user].Compressed) })
 }
@@ -166,8 +166,8 @@ func side(member bool) int {
 	return 0
 }
 
-// features are the words with their counts, and the number of bits of the text's length with count 1, as a
-// word below 0.
+// features returns the words with their counts, and the number of bits of the text's length with count 1, as
+// a word below 0.
 func (t *UserText) features() []int64 {
 	length := int64(0)
 	for i := 1; i < len(t.Words); i += 2 {
@@ -196,7 +196,8 @@ func (c *wordCounts) add(features []int64, side int) {
 	}
 }
 
-// ratio is the log-likelihood ratio of words by the counts without those of a fold, plus one for each count.
+// ratio returns the log-likelihood ratio of words by the counts without those of a fold, plus one for each
+// count.
 func (c *wordCounts) ratio(without *wordCounts, features []int64) (sum float64) {
 	share := func(word int64, side int) float64 {
 		count := c.words[word][side] + 1

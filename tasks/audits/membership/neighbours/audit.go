@@ -180,8 +180,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return text + fmt.Sprintf("; the training CANNOT BE AS PRIVATE AS CLAIMED: refuted by the test %q (%s over all %d, false alarms %g)%s", v.By, audits.PText(v.P), len(v.Tests), v.FalseAlarm, v.scaled())
 }
 
-// scaled is a hint at a claim with a wrong divisor or clip norm, which scales the noise and the move alike.
-// v.Noise is already divided by a move of more than the claimed one.
+// scaled returns a hint at a claim with a wrong divisor or clip norm, which scales the noise and the move
+// alike. v.Noise is already divided by a move of more than the claimed one.
 func (v *Outcome) scaled() string {
 	if !(v.ClaimedSensitivity > 0) { // only in a damaged outcome
 		return ""
@@ -230,7 +230,8 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 	return []audits.Statement{found}
 }
 
-// elements is the number of elements of noise in a round, which of a program only its replay tells; 0 before.
+// elements returns the number of elements of noise in a round, which of a program only its replay tells; 0
+// before.
 func (v *Outcome) elements() int {
 	if v == nil || v.Repeats < 1 {
 		return 0
@@ -256,8 +257,8 @@ func intervals(s *audits.Setting) int {
 	return n
 }
 
-// partOf is the noise multiplier with the epsilon of a limit, divided by the claimed one: a million for 0,
-// and 0 if the data are unknown or no noise has it.
+// partOf returns the noise multiplier with the epsilon of a limit, divided by the claimed one: a million for
+// 0, and 0 if the data are unknown or no noise has it.
 func partOf(s *audits.Setting, epsilon float64) float64 {
 	switch {
 	case epsilon == 0:

@@ -177,7 +177,7 @@ func (p *Params) whiten(o *replay.Observations) error {
 	return nil
 }
 
-// covarianceFactor is the Cholesky factor of the covariance of a mechanism's noise over rounds, from its
+// covarianceFactor returns the Cholesky factor of the covariance of a mechanism's noise over rounds, from its
 // response to each independent draw.
 func covarianceFactor(r privacy.Recipe, rounds int) (*mat.TriDense, error) {
 	strategy, err := r.Mechanism.Strategy()

@@ -232,7 +232,7 @@ func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 		"are %d, and were all of them right, no epsilon above 0 would be certified with %s confidence at delta %g; make more guesses, or use more canaries", k, o.Confidence, o.Delta)
 }
 
-// largest is the bound if all guesses are right, without the trade-off curve.
+// largest returns the bound if all guesses are right, without the trade-off curve.
 func (o *Block) largest() float64 {
 	k := o.Guesses.KPlus + o.Guesses.KMinus
 	best, err := empirical.LowerBound(empirical.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, each(o.Confidence.Float64(), len(o.Guesses.choices())))
@@ -272,8 +272,8 @@ func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
 		proved.EpsilonProved, d.Label, o.Guesses.KPlus+o.Guesses.KMinus, o.Guesses.KPlus+o.Guesses.KMinus, privacy.Epsilon(largest))}
 }
 
-// space is the space of the canaries: at the byte level over the alphabet of the other canaries, of
-// the first format.
+// space returns the space of the canaries: at the byte level over the alphabet of the other canaries, of the
+// first format.
 func (o *Block) space(s *audits.Setting) canaries.Space {
 	space := canaries.Space{Words: o.Words}
 	if s.Canaries == nil {
@@ -303,7 +303,7 @@ func (o *Block) coins(s *audits.Setting) CoinsParams {
 	return p
 }
 
-// Neighbouring is the change that a coin stands for.
+// Neighbouring returns the change that a coin stands for.
 func (o *Block) Neighbouring(s *audits.Setting) privacy.Neighbouring {
 	if o.Vectors() {
 		return s.Training.Sampling.Neighbouring()
@@ -350,8 +350,8 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Bound, "one-run audit", params, audits.ByProgram(b, append(inputs, joined...)...)...)
 }
 
-// joined is the training population if other audits have added users to that of the coins, and a trade-off
-// curve depends on their number.
+// joined returns the training population if other audits have added users to that of the coins, and a
+// trade-off curve depends on their number.
 func (f *Fields) joined(b audits.Builder) []tasks.Input {
 	if p := b.Population(); f.OneRun.TradeOff && p != b.Planted(f) {
 		return []tasks.Input{{Name: PopulationInput, Key: p}}
@@ -403,7 +403,7 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 	return 0
 }
 
-// SearchWork is the work of a bound by the trade-off curve of a training. Without sampling a round is a
+// SearchWork returns the work of a bound by the trade-off curve of a training. Without sampling a round is a
 // Gaussian mechanism, whose curve needs no search.
 func SearchWork(t *audits.Training) float64 {
 	if NewNull(t).sampled() {
@@ -462,7 +462,7 @@ func (v *Outcome) own() []audits.OwnCanary {
 	})
 }
 
-// text is the bound, and the largest bound that the audit could have found.
+// text returns the bound, and the largest bound that the audit could have found.
 func (v *Outcome) text() string {
 	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
 }
@@ -508,7 +508,7 @@ func (v *Outcome) contradiction(proved *privacy.Report) string {
 	return ""
 }
 
-// AboveProved is the warning of a lower bound above the proved epsilon.
+// AboveProved returns the warning of a lower bound above the proved epsilon.
 func AboveProved(proved *privacy.Report) string {
 	return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", proved.EpsilonProved)
 }

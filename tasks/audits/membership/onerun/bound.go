@@ -166,7 +166,7 @@ func (p *BoundParams) score() string {
 	return ScoreLossDifference
 }
 
-// best is the largest bound over the numbers of guesses.
+// best returns the largest bound over the numbers of guesses.
 func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err error) {
 	choices := p.choices()
 	for i, k := range choices {
@@ -192,7 +192,7 @@ func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err
 	return best, nil
 }
 
-// each is the confidence of each bound, so that all of them hold together with the given confidence.
+// each returns the confidence of each bound, so that all of them hold together with the given confidence.
 func each(confidence float64, bounds int) float64 {
 	if bounds == 1 {
 		return confidence

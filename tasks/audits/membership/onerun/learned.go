@@ -230,7 +230,7 @@ func (l *learning) overlaps(sketch []float32, except int) float64 {
 	return sum
 }
 
-// overlap is the mean of overlaps.
+// overlap returns the mean of overlaps.
 func (l *learning) overlap() float64 {
 	sum := 0.0
 	for i, sketch := range l.sketches {

@@ -92,7 +92,7 @@ func (o *Block) curve(s *audits.Setting, calibration *privacy.Calibration, limit
 	return func(power float64) float64 { return t.At(1 - power) }
 }
 
-// nulls is the recipe of the training without its noise; zero if the population is unknown.
+// nulls returns the recipe of the training without its noise; zero if the population is unknown.
 func (o *Block) nulls(s *audits.Setting) privacy.Recipe {
 	if s.Data == nil {
 		return privacy.Recipe{}

@@ -62,7 +62,7 @@ func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts population
 	return counts, err
 }
 
-// Recipe is the recipe of the null over a population.
+// Recipe returns the recipe of the null over a population.
 func (n *Null) Recipe(delta float64, unit string, counts population.PartitionMetrics) privacy.Recipe {
 	population := counts.Users
 	if n.Records {
@@ -89,7 +89,7 @@ func NewNoise(b empirical.NoiseBound) Noise {
 	return Noise{NoiseMultiplier: numbers.Finite(b.NoiseMultiplier), EpsilonLower: b.Epsilon, PValue: b.PValue}
 }
 
-// Text is the proved epsilon, and the refuted multiplier.
+// Text returns the proved epsilon, and the refuted multiplier.
 func (n *Noise) Text() string {
 	if n.NoiseMultiplier == nil {
 		return "0"
@@ -261,7 +261,7 @@ func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirica
 	return &e, err
 }
 
-// weakest is the ceiling of the weakest attacker, who sees no more than the audit's own score, or nil.
+// weakest returns the ceiling of the weakest attacker, who sees no more than the audit's own score, or nil.
 func (v *Outcome) weakest() *Ceiling {
 	if len(v.Ceilings) == 0 {
 		return nil
@@ -281,7 +281,7 @@ func EstimateText(epsilon, standardError float64) string {
 	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(epsilon), privacy.Epsilon(standardError))
 }
 
-// beside is the part of the note about the ceilings and the estimate.
+// beside returns the part of the note about the ceilings and the estimate.
 func (v *Outcome) beside() string {
 	var text strings.Builder
 	for _, c := range v.Ceilings {

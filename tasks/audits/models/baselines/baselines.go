@@ -82,7 +82,7 @@ func guessingAmong(choices int) Utility {
 	return Utility{RecallAt1: new(1 / n), RecallAt5: new(min(1, models.TopGuesses/n))}
 }
 
-// layout is the layout of the labelled examples; for an image, the number of values before the pixels.
+// layout returns the layout of the labelled examples; for an image, the number of values before the pixels.
 func (p *Params) layout() devices.FeatureLayout {
 	l := devices.FeatureLayout{Images: p.Level.Scheme().Images, Labels: p.Choices}
 	if l.Images && p.Label != source.TagsLabel {

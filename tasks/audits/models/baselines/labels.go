@@ -146,7 +146,7 @@ func (s *searching) predict(p *prediction, known labelled, asked *questions) []m
 	})
 }
 
-// most is the index of the largest value, the first of equals.
+// most returns the index of the largest value, the first of equals.
 func most(values []float32) int { return slices.Index(values, slices.Max(values)) }
 
 // prediction is a kind of labels of whole examples, as vectors of length outputs.

@@ -147,7 +147,7 @@ func (b *Block) search() SearchParams {
 	}
 }
 
-// States is an upper bound: samples with a common beginning share states.
+// States returns an upper bound: samples with a common beginning share states.
 func (f *Fields) States(*audits.Setting) float64 {
 	b := f.Samples
 	return float64(b.Count)*float64(b.Length) + float64(b.Expansions)
@@ -240,12 +240,12 @@ func (v *Outcome) top() []Text {
 	return v.MostProbable
 }
 
-// atFirst is the share at the first position; nil if no sample has a word.
+// atFirst returns the share at the first position; nil if no sample has a word.
 func (u *Unknown) atFirst() *float64 {
 	return audits.When(len(u.Positions) > 0, u.first().Share)
 }
 
-// first is the share at the first position.
+// first returns the share at the first position.
 func (u *Unknown) first() audits.Share {
 	if len(u.Positions) == 0 {
 		return audits.NewShare(0, 0)

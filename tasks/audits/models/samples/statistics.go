@@ -89,7 +89,7 @@ func (p *SummaryParams) contrast(samples []Drawn) Contrast {
 	return c
 }
 
-// firstUnknown is the probability that the first token is unknown, given that it is not the end.
+// firstUnknown returns the probability that the first token is unknown, given that it is not the end.
 func firstUnknown(scorer *models.Scorer) (float64, error) {
 	state, err := audits.PrefixState(scorer, nil)
 	if err != nil {

@@ -117,7 +117,7 @@ func (r Reading) CountBoth(ctx context.Context, train, test *population.Populati
 	return known, asked, err
 }
 
-// targets are the predicted tokens: words except the first, for a pair those after the separator, and
+// targets returns the predicted tokens: words except the first, for a pair those after the separator, and
 // otherwise the label, which an image may lack.
 func (r Reading) targets(sentence []int32) []int32 {
 	switch {
@@ -179,13 +179,13 @@ func (c Counts) MeanAbsoluteError(guess float64) (mean float64, scores int64) {
 	return mean / float64(scores), scores
 }
 
-// ScoreOf is the score of a token.
+// ScoreOf returns the score of a token.
 func ScoreOf(token int) float64 {
 	return models.LowestScore + models.ScoreStep*float64(token-text.FirstWord)
 }
 
-// MedianScore is the median. For an even number of scores it is the middle of two, and without scores the
-// lowest score.
+// MedianScore returns the median. For an even number of scores it is the middle of two, and without scores
+// the lowest score.
 func (c Counts) MedianScore() float64 {
 	var scores []float64
 	for token, n := range c {
@@ -237,7 +237,7 @@ func (v *Outcome) moreAccurate() bool {
 	return v.RecallUnknown == "" && v.RecallAt1 >= b.RecallAt1+max(least(b.RecallAt1), chance)
 }
 
-// least is the required gain of a share.
+// least returns the required gain of a share.
 func least(share float64) float64 { return minShare * min(share, 1-share) }
 
 // baselineNote describes a utility at the baseline, and its possible causes.

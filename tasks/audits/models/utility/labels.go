@@ -48,7 +48,7 @@ func (l *labelledTexts) evaluate(labeller models.Labeller, examples [][]int32) (
 	return models.Evaluation{Counted: tally, All: tally}, nil
 }
 
-// deviation is the mean absolute difference between truth and prediction.
+// deviation returns the mean absolute difference between truth and prediction.
 func deviation(text models.Labelled) (mean float64) {
 	for i, truth := range text.Truth {
 		mean += math.Abs(float64(text.Predicted[i]-truth)) / float64(len(text.Truth))
@@ -110,7 +110,7 @@ func (l *labelledTexts) alike() []models.Labelled {
 	})
 }
 
-// MeanAbsoluteError is the error of the scores of texts, NaN without texts.
+// MeanAbsoluteError returns the error of the scores of texts, NaN without texts.
 func MeanAbsoluteError(texts []models.Labelled) float64 {
 	sum := 0.0
 	for _, text := range texts {
@@ -119,8 +119,8 @@ func MeanAbsoluteError(texts []models.Labelled) float64 {
 	return sum / float64(len(texts))
 }
 
-// MeanAveragePrecision is the mean, over labels that occur, of the average precision of the texts with the
-// label, ranked by probability.
+// MeanAveragePrecision returns the mean, over labels that occur, of the average precision of the texts with
+// the label, ranked by probability.
 func MeanAveragePrecision(texts []models.Labelled) (float64, error) {
 	sum, counted := 0.0, 0
 	for label := range texts[0].Truth {

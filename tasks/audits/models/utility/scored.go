@@ -137,7 +137,7 @@ func predictBytes(ctx context.Context, model *external.Model, v *text.Vocabulary
 	return m, nil
 }
 
-// validPart is the text before the first byte that is not UTF-8. A text may be cut within a character.
+// validPart returns the text before the first byte that is not UTF-8. A text may be cut within a character.
 func validPart(text string) string {
 	for at := range text {
 		if r, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {

@@ -315,9 +315,9 @@ func (w *world) usersByValue() []Users {
 	return all
 }
 
-// accuracy is the share of right guesses for the anonymous updates of a set and, if compared, its comparison
-// with always guessing the most frequent value; nil without an update. Users count in the order of their
-// first update.
+// accuracy returns the share of right guesses for the anonymous updates of a set and, if compared, its
+// comparison with always guessing the most frequent value; nil without an update. Users count in the order of
+// their first update.
 func (w *world) accuracy(set devices.Set, right func(row int) bool, compared bool) *Accuracy {
 	var hits, most, sent []float64 // updates by user
 	number := map[int]int{}
@@ -352,8 +352,8 @@ func (w *world) accuracy(set devices.Set, right func(row int) bool, compared boo
 
 const resamples = 1000
 
-// Interval is the interval over users of the ratio of two counts of updates. The unseen user has sent the
-// mean number of updates, all of which count below.
+// Interval returns the interval over users of the ratio of two counts of updates. The unseen user has sent
+// the mean number of updates, all of which count below.
 func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
 	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
 	mean := ranking.Mean(sent)

@@ -281,9 +281,9 @@ func (v *Outcome) nothing() bool {
 	return known > 0
 }
 
-// accuracyPower is the probability that the lower end of an accuracy over n users is above a factor times
-// that of the most frequent value, by the normal approximation of the difference and of its resamples. The
-// unseen user counts as a wrong guess for a user with the most frequent value.
+// accuracyPower returns the probability that the lower end of an accuracy over n users is above a factor
+// times that of the most frequent value, by the normal approximation of the difference and of its resamples.
+// The unseen user counts as a wrong guess for a user with the most frequent value.
 func accuracyPower(accuracy, chance, factor float64, users int) float64 {
 	n := float64(users)
 	mean := accuracy - float64(factor*chance)

@@ -150,7 +150,7 @@ func (v *Outcome) attackRows() []audits.Attack {
 	})
 }
 
-// Figure is the precision-recall curve.
+// Figure returns the precision-recall curve.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if len(v.Curve) == 0 {
 		return nil

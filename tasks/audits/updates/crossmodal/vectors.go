@@ -28,7 +28,7 @@ type Vectors struct {
 	rows   []float32
 }
 
-// Row is the vector of user i of Users.
+// Row returns the vector of user i of Users.
 func (v *Vectors) Row(i int) []float32 { return v.rows[i*v.Values : (i+1)*v.Values] }
 
 // Blobs of the nodes with vectors: a Vectors as JSON, and the values, [users, values], as little-endian
@@ -148,7 +148,7 @@ func wordVectors(ctx context.Context, t *tasks.Task) (words []float32, width int
 	return nil, 0, tasks.Permanent(fmt.Errorf("the model has no tensor %q with vectors of words; expected audit.cross_modal.embeddings", models.EmbeddingTensor))
 }
 
-// meanOf is the mean vector of the ordinary words of the examples; zeros without words.
+// meanOf returns the mean vector of the ordinary words of the examples; zeros without words.
 func meanOf(examples [][]int32, words []float32, width int) []float32 {
 	sum, n := make([]float64, width), 0
 	for _, tokens := range examples {

@@ -215,8 +215,8 @@ const (
 	mlpShare  = 0.7
 )
 
-// AttacksWork is the work of attacks that learn from half of the recorded updates, or from examples, if not
-// 0, of each seen user. Other attacks than MLP and SVM take little work.
+// AttacksWork returns the work of attacks that learn from half of the recorded updates, or from examples, if
+// not 0, of each seen user. Other attacks than MLP and SVM take little work.
 func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs, batch, examples int) float64 {
 	passes, learned := 0.0, s.RecordedUpdates()/2
 	if examples > 0 && s.Data != nil {
@@ -316,7 +316,7 @@ type Difference struct {
 	Interval ranking.Interval `json:"interval"`
 }
 
-// Best is the attack with the highest AP; nil if no attack could name a user.
+// Best returns the attack with the highest AP; nil if no attack could name a user.
 func (v *Outcome) Best() *AttackOutcome {
 	var best *AttackOutcome
 	for i := range v.Attacks {
@@ -336,7 +336,7 @@ func measuresByAttack() (list []audits.Measure) {
 	return list
 }
 
-// named is the number of updates; nil if no attack could name a user.
+// named returns the number of updates; nil if no attack could name a user.
 func (v *Outcome) named() *int {
 	if v.Best() == nil {
 		return nil
@@ -381,7 +381,7 @@ func (o *AttackOutcome) text(confidence float64) string {
 	return text
 }
 
-// baseline is a note about the cosine if no trained attack is certainly above it.
+// baseline returns a note about the cosine if no trained attack is certainly above it.
 func (v *Outcome) baseline() string {
 	d := v.AboveBaseline
 	switch {
@@ -422,7 +422,7 @@ func (v *Outcome) userRows() (rows []audits.AttackedUser) {
 	return rows
 }
 
-// Figure is the precision-recall curve of the best attack, with points for the others.
+// Figure returns the precision-recall curve of the best attack, with points for the others.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	best := v.Best()
 	if best == nil {
@@ -503,7 +503,7 @@ func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
 	return m
 }
 
-// stages are the factors of the matrix, row by row: "4.1 2.5; 2.2 3.9", with a dash if no user could be
+// stages returns the factors of the matrix, row by row: "4.1 2.5; 2.2 3.9", with a dash if no user could be
 // named; nil without a matrix.
 func (o *AttackOutcome) stages() *string {
 	if len(o.Matrix) == 0 {

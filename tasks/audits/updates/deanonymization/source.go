@@ -25,7 +25,8 @@ type source struct {
 	all    *attacks.Block // in the order of the source; nil unless it fits and was read
 }
 
-// capacity is the number of updates in half of the memory. The other half holds a shard and the scored updates.
+// capacity returns the number of updates in half of the memory. The other half holds a shard and the scored
+// updates.
 func (s *source) capacity() int {
 	return max(2*s.params.Batch, s.params.Memory<<20/2/(4*s.reader.Values()))
 }
@@ -109,7 +110,7 @@ func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Blo
 	return s.deal(b, rng, do)
 }
 
-// empty is a block without examples in the memory of another.
+// empty returns a block without examples in the memory of another.
 func empty(b attacks.Block) attacks.Block {
 	return attacks.Block{Rows: b.Rows[:0], Labels: b.Labels[:0], At: b.At[:0]}
 }

@@ -63,7 +63,7 @@ type Scores struct {
 	values []float32 // [items, columns]
 }
 
-// Of is the score of an item for a class.
+// Of returns the score of an item for a class.
 func (s *Scores) Of(item, class int) float32 { return s.values[item*s.Columns()+class] }
 
 // ReadScores reads the scores of an audits/reidentify node.
@@ -227,8 +227,8 @@ func (p *SummaryParams) resampling(users int) *ranking.Resampling {
 	return &ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Groups: []int{users}, Resamples: resamples}
 }
 
-// test is the probability of at least this mean AP if devices had random owners, estimated by drawing owners.
-// It is above 0.
+// test returns the probability of at least this mean AP if devices had random owners, estimated by drawing
+// owners. It is above 0.
 func (p *SummaryParams) test(m *measured, ap float64) float64 {
 	rng := seeds.Stream(p.Seed, seeds.DevicePermutation)
 	reached := 1
@@ -247,7 +247,7 @@ func (p *SummaryParams) test(m *measured, ap float64) float64 {
 // curveSteps is the number of points of the mean curve.
 const curveSteps = 100
 
-// curve is the mean over users of the precision at each recall.
+// curve returns the mean over users of the precision at each recall.
 func (m *measured) curve() []float64 {
 	mean := make([]float64, curveSteps)
 	for _, points := range m.curves {

@@ -82,7 +82,8 @@ func (l *linkage) step() (m merge, merged bool) {
 	return m, false
 }
 
-// nearest is the most similar cluster, of equals the preferred one or the first; -1 if no merge is possible.
+// nearest returns the most similar cluster, of equals the preferred one or the first; -1 if no merge is
+// possible.
 func (l *linkage) nearest(to, preferred int) int {
 	best, similarity := -1, float32(math.Inf(-1))
 	if preferred >= 0 {

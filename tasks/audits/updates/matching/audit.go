@@ -115,7 +115,7 @@ func (v *Outcome) attackRows() (rows []audits.Attack) {
 	return rows
 }
 
-// baseline is a note about a cosine whose interval is not below the network's.
+// baseline returns a note about a cosine whose interval is not below the network's.
 func (m *Measurements) baseline() string {
 	is := ""
 	switch n, c := &m.Network.AP, &m.Cosine.AP; {

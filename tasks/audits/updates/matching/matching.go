@@ -109,7 +109,7 @@ func (m *matching) measureCosine() (err error) {
 	return nil
 }
 
-// cosine is the cosine of two vectors, 0 if one is zero.
+// cosine returns the cosine of two vectors, 0 if one is zero.
 func cosine(x, y []float32) float64 {
 	product := kernels.SquaredNorm(x) * kernels.SquaredNorm(y)
 	if product == 0 {

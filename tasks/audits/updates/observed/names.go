@@ -57,7 +57,7 @@ func ReadNames(ctx context.Context, t *tasks.Task) (n Names, err error) {
 	return n, nil
 }
 
-// ownerOf is the user whose extent contains e, or -1.
+// ownerOf returns the user whose extent contains e, or -1.
 func ownerOf(x *population.Index, e population.Extent) int {
 	u := sort.Search(len(x.Extents), func(u int) bool { return x.Extents[u].Offset+x.Extents[u].Length > e.Offset })
 	if u == len(x.Extents) || e.Offset < x.Extents[u].Offset || e.Offset+e.Length > x.Extents[u].Offset+x.Extents[u].Length {

@@ -221,8 +221,8 @@ func CheckOwned(s *audits.Setting, path string, fail audits.Fail) {
 	fail.If(!s.Owned, []string{path, "data.partition", "data.sanitize", "data.disagreement"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and neither data.sanitize nor data.disagreement")
 }
 
-// Missed is the probability that a device sends no update in the given number of recorded rounds; 0 if rounds
-// are not independent.
+// Missed returns the probability that a device sends no update in the given number of recorded rounds; 0 if
+// rounds are not independent.
 func Missed(s *audits.Setting, d *audits.Data, rounds int) float64 {
 	if s.Training.Sampling == privacy.Shuffled || d.Users == 0 {
 		return 0

@@ -69,7 +69,7 @@ func Limit[V any](name string, numbers int, unit, doc string, find func(V) (labe
 	}.Limit()}
 }
 
-// Row is the row of an attack in tables.
+// Row returns the row of an attack in tables.
 func (m *Measurement) Row(attack, of string) audits.Attack {
 	return audits.Attack{
 		Attack: attack, Of: of, Items: new(int64(m.Pairs)), AP: m.AP.Value, APLow: &m.AP.Low, APHigh: &m.AP.High,
@@ -92,8 +92,8 @@ func AveragePrecision(pairs []Pair) (float64, error) {
 	return ap, nil
 }
 
-// Curve is the precision at a recall of 1/steps, 2/steps, ...; it sorts the pairs. It is nil without a pair
-// of one user.
+// Curve returns the precision at a recall of 1/steps, 2/steps, ...; it sorts the pairs. It is nil without a
+// pair of one user.
 func Curve(pairs []Pair, steps int) (precisions []float64) {
 	sortByScore(pairs)
 	all, found := int(total(pairs, unweighted(pairs), ends{}).same), 0
@@ -205,7 +205,7 @@ func numbered(pairs []Pair) (renamed []Pair, users int) {
 	return lists.Map(pairs, func(p Pair) Pair { return Pair{number(p.A), number(p.B), p.Score} }), len(all)
 }
 
-// paired is the number of users, numbered from 0, with a pair of their own.
+// paired returns the number of users, numbered from 0, with a pair of their own.
 func paired(pairs []Pair, users int) (n int) {
 	has := make([]bool, users)
 	for i := range pairs {

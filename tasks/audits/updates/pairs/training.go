@@ -210,7 +210,7 @@ func (l *Learned) Chance(field string) string {
 	return audits.UsersAlone + field + ".networks above 1 measures it"
 }
 
-// Spread is the columns of Learned.Networks, by the audit's name.
+// Spread returns the columns of Learned.Networks, by the audit's name.
 func Spread[O any](name string, learned func(*O) *Learned) []audits.Measure {
 	return []audits.Measure{
 		{Name: name + "_networks_ap", Doc: "mean of " + name + "_ap over networks with other initial values", Of: audits.Of(func(v *O) *float64 { mean, _ := learned(v).spread(); return mean })},
@@ -218,13 +218,13 @@ func Spread[O any](name string, learned func(*O) *Learned) []audits.Measure {
 	}
 }
 
-// Row is the row of the network's attack on anonymous pairs.
+// Row returns the row of the network's attack on anonymous pairs.
 func (l *Learned) Row(row audits.Attack) audits.Attack {
 	row.NetworksAP, row.NetworksSD = l.spread()
 	return row
 }
 
-// spread is the mean and the standard deviation over networks; nil for a single one.
+// spread returns the mean and the standard deviation over networks; nil for a single one.
 func (l *Learned) spread() (mean, sd *float64) {
 	if l.Networks == nil {
 		return nil, nil

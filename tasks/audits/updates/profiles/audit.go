@@ -155,7 +155,7 @@ func (o *AttackOutcome) mean() {
 	}
 }
 
-// Best is the attack with the highest AP, or the first if no AP is known.
+// Best returns the attack with the highest AP, or the first if no AP is known.
 func (v *Outcome) Best() *AttackOutcome {
 	var best *AttackOutcome
 	for i := range v.Attacks {

@@ -210,8 +210,8 @@ func (f *frequencies) add(device int, words []int32) {
 	}
 }
 
-// baseline is the average precision of the ranking of words by their number of devices, for every device: a
-// mean over updates.
+// baseline returns the average precision of the ranking of words by their number of devices, for every
+// device: a mean over updates.
 func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
 	scores := lists.Map(w.frequent.devices[text.FirstWord:], func(n int) float32 { return float32(n) })
 	updates := 0
