@@ -224,7 +224,7 @@ func wakeKey(class string) string     { return "coalmine:wake:" + class }
 
 const queuePrefix = "coalmine-"
 
-// queueName is asynq's name for a class.
+// queueName returns asynq's name for a class.
 func queueName(class string) string { return queuePrefix + class }
 
 // isQueue reports whether an asynq queue belongs to this package.

@@ -21,7 +21,8 @@ type Curve struct {
 	// AxisEnd returns the end of the axis for the last outcome. The default is 100 for a percentage, otherwise
 	// the number Among which the measure counts, or its own value.
 	AxisEnd func(Outcome) float64
-	// Ends returns the smallest and the largest value that the curve can have with an outcome. It is that of the measure.
+	// Ends returns the smallest and the largest value that the curve can have with an outcome. Curves sets
+	// it.
 	Ends func(Outcome) (least, most float64)
 }
 

@@ -48,8 +48,8 @@ type Description struct {
 	ByProgram bool
 	// ByTrainer reports whether a program that trains a whole model can report the measurement.
 	ByTrainer bool
-	// AtEnd audits measure only the last model. Others measure every audited one, and the metrics of their
-	// last node, a JSON object of numbers, are in the curve.
+	// AtEnd reports whether the audit measures only the last model. Otherwise it measures every audited one,
+	// and the metrics of its last node, a JSON object of numbers, are in the curve.
 	AtEnd bool
 	// Pairs selects the models of pairs that the audit measures. The zero value selects no models.
 	Pairs Pairs
@@ -77,7 +77,7 @@ type Description struct {
 	// Powerless names the numbers that an attack without Power reports: "shares of words, without an interval
 	// or a test".
 	Powerless string
-	// Replay asks a command that trains the whole model to replay steps. It may be nil.
+	// Replay returns a request to replay steps, for a command that trains the whole model. It may be nil.
 	Replay func(Fields) *external.Replay
 	// Sources returns the sources that the fields name. It may be nil.
 	Sources func(Fields) []Source

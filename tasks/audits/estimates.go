@@ -23,7 +23,7 @@ type Estimate struct {
 	// spread of 0. Means of counts have the interval of Pool.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
-	// Infinite: the mean, the deviation or an end is beyond float64, and null.
+	// Infinite reports whether the mean, the deviation or an end is beyond float64, and null.
 	Infinite bool `json:"infinite,omitempty"`
 }
 

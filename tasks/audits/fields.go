@@ -44,7 +44,7 @@ type Worker interface {
 // Fail reports a contradiction between fields, at the first path, unless one of them already has a mistake.
 type Fail func(paths []string, format string, args ...any)
 
-// If reports a contradiction if it is there, and returns whether it is.
+// If reports a contradiction if wrong is true, and returns wrong.
 func (f Fail) If(wrong bool, paths []string, format string, args ...any) bool {
 	if wrong {
 		f(paths, format, args...)
@@ -84,7 +84,7 @@ type Sender interface {
 	Clients(s *Setting) *canaries.Clients
 	// Watch describes the vectors that the training follows for them. It may be nil.
 	Watch(s *Setting) *canaries.Watch
-	// Request asks a command that trains the whole model to do the same. It may be nil.
+	// Request returns the same canaries for a command that trains the whole model. It may be nil.
 	Request() *external.OneShot
 }
 

@@ -235,7 +235,7 @@ type FalseAlarm struct {
 	Unit   string
 	// Where describes the cell. Empty means a cell whose model has memorized nothing.
 	Where string
-	// Probability, in [0, 1], of failing: an upper bound if fewer canaries were inserted than planned.
+	// Probability is that of failing, in [0, 1]: an upper bound if fewer canaries were inserted than planned.
 	Probability float64
 	// Users is the number of users in the data, 0 if unknown. A cell with fewer than Fewest fails.
 	Users, Fewest int

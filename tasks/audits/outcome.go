@@ -12,13 +12,13 @@ type Outcome any
 
 // Noter is implemented by outcomes that explain their row of a table.
 type Noter interface {
-	// Note is a line below the table. It may be empty.
+	// Note returns a line below the table, which may be empty.
 	Note(c *Cell) string
 }
 
 // LowerBounder is implemented by outcomes that bound the epsilon of a training from below.
 type LowerBounder interface {
-	// EpsilonAtLeast is the bound at the delta of the training; 0 if there is none.
+	// EpsilonAtLeast returns the bound at the delta of the training; 0 if there is none.
 	EpsilonAtLeast() privacy.Epsilon
 }
 
@@ -38,7 +38,7 @@ const Mark = "*"
 
 // Figured is implemented by outcomes that can be drawn.
 type Figured interface {
-	// Figure is nil if there is nothing to draw.
+	// Figure returns nil if there is nothing to draw.
 	Figure(c *Cell) *Figure
 }
 

@@ -26,7 +26,7 @@ type Statement struct {
 	Largest func() float64
 	// None is the reason why there is no find, however large the leak; empty if there may be one.
 	None string
-	// Power is the probability of a find.
+	// Power returns the probability of a find.
 	Power func(Question) float64
 	// Of has the facts besides the numbers that power depends on: statements of one audit with equal facts have
 	// equal power. nil stands for the audit's fields and the whole setting.

@@ -50,7 +50,7 @@ type Setting struct {
 	// Devices is nil if users are not divided into devices.
 	Devices  *Devices
 	Training Training
-	// External scores texts by a command instead of our models. It may be nil.
+	// External scores by a command instead of a model of Coalmine. It may be nil.
 	External *external.ModelParams
 	// TestTokens is the number of tokens of the test part; 0 before the data are read.
 	TestTokens float64
@@ -58,7 +58,7 @@ type Setting struct {
 	// there are none, or if the model or its layers are invalid.
 	Records  bool
 	Recorded *Recorded
-	// Program, if set, trains and scores the models instead of this program.
+	// Program, if set, trains and scores the models instead of Coalmine.
 	Program *clientprograms.Program
 	// Audits are the requested audits.
 	Audits []Fields

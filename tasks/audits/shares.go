@@ -137,9 +137,9 @@ func (r *Ratio) Add(count, size int) {
 	r.sizeSize += float64(s * s)
 }
 
-// Share has the interval of Korn and Graubard (1998): Clopper and Pearson for the number of independent
-// things with the ratio's variance, corrected for few groups. If the variance is 0, it is the number of
-// groups.
+// Share returns the share with the interval of Korn and Graubard (1998): that of Clopper and Pearson for the
+// number of independent things with the ratio's variance, corrected for few groups. If the variance is 0,
+// that number is the number of groups.
 func (r *Ratio) Share() Share { return r.share(min(r.groups, r.size), r.size) }
 
 // ShareOfCanaries is Share for things that hardly depend on each other, such as the canaries of a training.

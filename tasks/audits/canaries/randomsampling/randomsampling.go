@@ -31,7 +31,7 @@ type Params struct {
 	// First and Count select the canaries of this task.
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Program, if set, scores in place of this program. The task then needs external.VocabularyInput.
+	// Program, if set, scores instead of Coalmine. The task then needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 

@@ -146,7 +146,7 @@ func (t *tally) add(costs []float64) {
 	t.scored += len(costs)
 }
 
-// rank is counted if all references were scored, otherwise estimated.
+// rank returns the counted rank if all references were scored, otherwise an estimate.
 func (t *tally) rank(references int) (Rank, Interval) {
 	if t.scored == references {
 		return Rank{LogPerplexity: t.cost, Rank: 1 + t.hits, Exact: true}, Interval{1 + t.low, 1 + t.high}

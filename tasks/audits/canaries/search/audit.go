@@ -175,7 +175,7 @@ type CanaryOutcome struct {
 	Iterations          *int64   `json:"search_iterations" doc:"iterations of the search of the canary"`
 	Sequences           *float64 `json:"search_sequences" doc:"sequences that are possible after the prefix of the search"`
 	Ratio               *float64 `json:"search_ratio" doc:"search_sequences over search_expanded: the work that the search saves"`
-	// Complete reports that no limit cut the search.
+	// Complete reports whether no limit cut the search.
 	Stop     *Stop `json:"search_stop" doc:"cause of the end of the search: proved, iterations, expansions or memory"`
 	Complete *bool `json:"search_complete" column:"-"`
 }

@@ -68,7 +68,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	f.SkewNormal.CheckReferences(s, path, f.SkewNormal.References, fail)
 }
 
-// Exposures: a fitted exposure has no bound.
+// Exposures implements exposure.Measurer. A fitted exposure has no bound.
 func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Fitted, Max: math.Inf(1), Path: path, How: "a fitted distribution"}
 }

@@ -1,12 +1,11 @@
-// These files hold the skew-normal distribution of Azzalini (1985, A class of
-// distributions which includes the normal ones): its density, its distribution function in
-// the far tails, and its fit by maximum likelihood.
+// This file has the skew-normal distribution of Azzalini (1985, A class of distributions which includes the
+// normal ones): its density, its distribution function in the far tails, and its fit by maximum likelihood.
 //
-//	fitted, err := skewnormal.Fit(costs)
+//	fitted, err := skewnormal.FitDistribution(costs)
 //	bits := -fitted.LogCDF(x) / math.Ln2
 //
-// The distribution with shape a has the density 2 φ(z) Φ(a z) at z = (x - location) /
-// scale, φ and Φ those of the standard normal: the parametrisation of scipy.stats.skewnorm.
+// The distribution with shape a has the density 2 φ(z) Φ(a z) at z = (x - location) / scale, φ and Φ those of
+// the standard normal: the parametrization of scipy.stats.skewnorm.
 
 package skewnormal
 

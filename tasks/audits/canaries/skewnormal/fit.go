@@ -41,7 +41,7 @@ type Histogram struct {
 	Counts []int   `json:"counts"`
 }
 
-// Significance is CalibratedP if not nil, otherwise P.
+// Significance returns CalibratedP if it is not nil, otherwise P.
 func (f *Fit) Significance() float64 {
 	if f.CalibratedP != nil {
 		return *f.CalibratedP
@@ -49,9 +49,9 @@ func (f *Fit) Significance() float64 {
 	return f.P
 }
 
-// Supported returns the fitted exposure in bits up to which the references support it: with probability 1 -
-// doubt it is at most half a bit from -log2 F(x), F being the distribution function of all sequences. It is 0
-// if they support no exposure.
+// Supported returns the largest exposure in bits that the references support, 0 if none: with probability 1 -
+// doubt, fitted exposures up to it are within half a bit of -log2 F(x), where F is the distribution function
+// of all sequences.
 //
 // The fit is within KS of the second half of the references, which is within the bound of
 // Dvoretzky, Kiefer and Wolfowitz (Massart 1990) of F. An exposure can be half a bit too low if the

@@ -66,7 +66,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return fmt.Sprintf("%s; the papers' convention underestimates: an audit has %s at least", v.Summary(), v.atLeast)
 }
 
-// underestimates is nil if the papers' convention is proved.
+// underestimates returns whether the papers' convention underestimates epsilon; nil if it is proved.
 func (v *Outcome) underestimates() *bool {
 	h := v.Headline(v.atLeast)
 	return audits.When(h.Convention != nil, h.Underestimates)

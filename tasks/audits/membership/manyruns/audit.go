@@ -205,7 +205,7 @@ type TradeOff struct {
 	Rates empirical.Rates `json:"rates"`
 	onerun.Noise
 	Claimed bool `json:"claimed"`
-	// Refuted: PValue is at most 1 - confidence.
+	// Refuted reports whether PValue is at most 1 - confidence.
 	Refuted bool `json:"refuted"`
 }
 
@@ -216,7 +216,7 @@ type Training struct {
 	Chooses  bool    `json:"chooses,omitempty" doc:"whether the training chooses the rules instead of proving the bound"`
 }
 
-// own returns each training's canary, with the training's own words.
+// own returns the canary of each training.
 func (v *Outcome) own() []audits.OwnCanary {
 	return lists.Make(len(v.Trainings), func(i int) audits.OwnCanary { return audits.OwnCanary{CanaryOutcome: &v.Trainings[i]} })
 }
@@ -292,7 +292,7 @@ func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
 	return []audits.Statement{bound, byCurve}
 }
 
-// statement is about a number of a rule, which is also chosen by this number.
+// statement returns the statement about a value of a rule, which is also chosen by this value.
 func (o *Block) statement(finds string, value func(empirical.Rates) float64) audits.Statement {
 	x := audits.Statement{
 		Finds: finds,
@@ -316,7 +316,7 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 	return x
 }
 
-// largest returns the bound of a rule that recognizes all coins, for the number of heads with the largest.
+// largest returns the largest bound, over numbers of heads, of a rule that recognizes all coins.
 func (o *Block) largest(confidence float64) (largest float64) {
 	half := o.Runs / 2
 	for heads := 1; heads < half; heads++ {

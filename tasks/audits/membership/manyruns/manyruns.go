@@ -36,7 +36,7 @@ var Bound = tasks.Kind{Name: "audits/many-runs", Version: 1, Class: tasks.Comput
 
 const PopulationInput = "population"
 
-// RunInput returns the input of a training, from 0.
+// RunInput returns the name of a training's input. Runs count from 0.
 func RunInput(run int) string { return fmt.Sprintf("run %d", run) }
 
 // OutcomeBlob is an Outcome, as JSON.

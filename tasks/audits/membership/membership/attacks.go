@@ -73,7 +73,7 @@ func (a Attack) Title() string {
 	return string(a)
 }
 
-// description is nil for the baseline.
+// description returns nil for the baseline.
 func (a Attack) description() *description {
 	return lists.Find(attacks, func(d *description) bool { return d.name == a })
 }
@@ -99,8 +99,8 @@ func each(score func(*UserLoss) float64) func(*world) []float64 {
 	}
 }
 
-// recall returns the ratio of the losses, NaN for users whose texts are the prefix. Unrelated text raises the
-// loss of members more. The ratio for a loss of 0 is 1.
+// recall returns the loss after the prefix over the loss without it; NaN for users whose texts are the
+// prefix. Unrelated text raises the loss of members more. The ratio for a loss of 0 is 1.
 func (l *UserLoss) recall() float64 {
 	switch {
 	case l.Aside:
@@ -112,7 +112,7 @@ func (l *UserLoss) recall() float64 {
 	}
 }
 
-// Selections of reference models for a user.
+// everyModel, with and without select reference models for a user, by whether they trained on the user.
 func everyModel(bool) bool { return true }
 func with(in bool) bool    { return in }
 func without(in bool) bool { return !in }
@@ -340,7 +340,7 @@ func Rates(members, heldOut []float64) []Rate {
 	return lists.Map(falsePositives, newRanking(members, heldOut).rate)
 }
 
-// scoreMean is NaN without such reference models.
+// scoreMean returns the mean likelihood of a user under the chosen reference models; NaN if there are none.
 func (w *world) scoreMean(user int, chosen func(in bool) bool) float64 {
 	return ranking.Mean(w.scoresOf(user, chosen))
 }

@@ -215,10 +215,10 @@ func (f *Fields) States(s *audits.Setting) float64 {
 }
 
 type Outcome struct {
-	// LeftOut users cannot be scored: canaries replaced all examples, or images have no labels.
 	Members int `json:"members" doc:"training users without canaries, whose membership is attacked"`
 	Sharers int `json:"sharers" doc:"training users with canaries, who are no members of the other columns"`
 	HeldOut int `json:"held_out" doc:"held-out users whom members are compared with"`
+	// LeftOut is the number of users that cannot be scored: canaries replaced all examples, or images have no labels.
 	LeftOut int `json:"left_out,omitempty"`
 	// Alike reports whether the model gives the texts of all users the same mean loss.
 	Alike      bool `json:"alike,omitempty"`
@@ -266,7 +266,7 @@ func (v *Outcome) of(a Attack) AttackOutcome {
 	return *cmp.Or(lists.Find(v.Attacks, func(o *AttackOutcome) bool { return o.Attack == a }), &AttackOutcome{})
 }
 
-// blind is empty for images.
+// blind returns the baseline's outcome, empty for images.
 func (v *Outcome) blind() AttackOutcome { return *cmp.Or(v.Blind, &AttackOutcome{}) }
 
 func (v *Outcome) withBlind() []AttackOutcome { return append(slices.Clone(v.Attacks), v.blind()) }
@@ -528,7 +528,8 @@ func numbers(s *audits.Setting) (n int) {
 	return n
 }
 
-// areas has judged the areas of all attacks. For users without canaries an area is required.
+// areas returns a gate that has judged the areas of all attacks. For users without canaries an area is
+// required.
 func areas(v *Outcome, limit float64) *audits.Gate {
 	areas := audits.Gate{Name: "membership_auc", Limit: limit}
 	for _, o := range v.Attacks {

@@ -35,7 +35,7 @@ type UserLoss struct {
 	// Targets is the number of predicted tokens of texts with their ends, or labels of images. An external
 	// model predicts only words.
 	Targets int64 `json:"targets"`
-	// Loss is the sum over them, in nats.
+	// Loss is the sum of their losses, in nats.
 	Loss float64 `json:"loss"`
 	// ByToken reports whether MinK, MinKPlusPlus and Curvature are known, because the audited model scores
 	// single tokens. The first two are means over the rarest targets, the lowest minShare of each score.
@@ -45,7 +45,7 @@ type UserLoss struct {
 	// Curvature is the mean excess of a target's log-likelihood over that of a token drawn by the model in
 	// its place, in standard deviations of the latter.
 	Curvature float64 `json:"curvature,omitempty"`
-	// LogProbsAlone reports that only MinK is known of these: the model returns no probabilities except those
+	// LogProbsAlone reports whether only MinK is known of these: the model returns no probabilities except those
 	// of targets.
 	LogProbsAlone bool `json:"log_probs_alone,omitempty"`
 	// Prefixed is the loss after the texts of LossParams.PrefixUsers, who are Aside and have none. Neighbours
@@ -202,7 +202,7 @@ func openEveryone(ctx context.Context, t *tasks.Task) (all everyone, err error) 
 func (e *everyone) users() int           { return e.members.Users() + e.heldOut.Users() }
 func (e *everyone) member(user int) bool { return user < e.members.Users() }
 
-// heldOutIndex is below 0 for a member.
+// heldOutIndex returns the index of a held-out user; below 0 for a member.
 func (e *everyone) heldOutIndex(user int) int { return user - e.members.Users() }
 
 // read returns the examples of a user that no canary replaced, and the number of replaced ones.

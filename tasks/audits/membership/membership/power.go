@@ -87,7 +87,7 @@ func areaPower(area float64, members, heldOut int, limit float64) float64 {
 	return distuv.UnitNormal.CDF((low - limit) / (shrink * math.Sqrt(variance*(1/m+1/n))))
 }
 
-// owenT is Owen's function (1956): the integral of exp(-h²(1+x²)/2) / (2π(1+x²)) from 0 to a.
+// owenT returns Owen's function (1956): the integral of exp(-h²(1+x²)/2) / (2π(1+x²)) from 0 to a.
 func owenT(h, a float64) float64 {
 	const places = 32
 	return quad.Fixed(func(x float64) float64 { return math.Exp(-h*h*(1+x*x)/2) / (1 + x*x) }, 0, a, places, nil, 0) / (2 * math.Pi)

@@ -109,8 +109,8 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return replays * trainingCost * float64(f.Neighbours.Repeats) * members * perUser
 }
 
-// Per round: without noise on two or three data sets, and with noise. A gradient costs as much as three
-// scorings.
+// replays is the number of replays in a round: without noise on two or three data sets, and with noise.
+// trainingCost is the cost of a gradient in scorings.
 const replays, trainingCost = 4, 3
 
 func (f *Fields) replay() *external.Replay { return &external.Replay{Repeats: f.Neighbours.Repeats} }
@@ -230,8 +230,8 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 	return []audits.Statement{found}
 }
 
-// elements returns the number of elements of noise in a round, which of a program only its replay tells; 0
-// before.
+// elements returns the number of elements of noise in a round of an external training, which only its replay
+// tells; 0 before.
 func (v *Outcome) elements() int {
 	if v == nil || v.Repeats < 1 {
 		return 0

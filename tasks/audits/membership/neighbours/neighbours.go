@@ -252,7 +252,7 @@ func (b *replayer) released(ctx context.Context, n *tasks.RunnerNode, state int,
 	}), nil
 }
 
-// cohort returns the random stream of a round's cohort.
+// cohort returns a function that returns the random stream of a round's cohort.
 func cohort(seed uint64) func(int) (*rand.Rand, error) {
 	return func(number int) (*rand.Rand, error) { return seeds.Stream(seed, seeds.Cohort, uint64(number)), nil }
 }

@@ -384,7 +384,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return states
 }
 
-// A gradient costs as much as three scorings.
+// gradientCost is the cost of a gradient in scorings.
 const gradientCost = 3
 
 // searchWork is the work of the search for the least noise that guesses do not refute, by the loss
@@ -417,7 +417,7 @@ type Outcome struct {
 	// Canaries is m in the paper, Included the number of heads.
 	Canaries int `json:"canaries" doc:"canaries of the one-run audit, each with a coin"`
 	Included int `json:"included"`
-	// Correct is the number of right guesses among KPlus "in" and KMinus "out".
+	// KPlus canaries are guessed to be in, KMinus to be out. Correct is the number of right guesses.
 	KPlus   int `json:"k_plus" doc:"one-run guesses that a canary was in the training data"`
 	KMinus  int `json:"k_minus" doc:"one-run guesses that a canary was not in the training data"`
 	Correct int `json:"correct" doc:"right one-run guesses"`

@@ -35,7 +35,7 @@ type BoundParams struct {
 	// Neighbouring and Unit name the change that a coin stands for, for printing.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
-	// Halvings of KPlus and KMinus are tried, too.
+	// Halvings is the number of halvings of KPlus and KMinus that are tried, too.
 	Halvings int `json:"halvings,omitempty"`
 	// Null is the training whose trade-off curve is tested. nil: no test.
 	Null *Null `json:"null,omitempty"`
@@ -53,9 +53,8 @@ type BoundParams struct {
 // UsesProgram implements clientprograms.ProgramUser.
 func (p BoundParams) UsesProgram() *clientprograms.Program { return p.Program }
 
-// Bound bounds epsilon from below by guesses about the coins of canaries/one-run (Steinke, Nasr and
-// Jagielski 2023). The score of a unit is ScoreLossDifference; nothing about it is fitted to this
-// model or its coins.
+// Bound bounds epsilon from below by guesses about the coins of canaries/one-run (Steinke, Nasr and Jagielski
+// 2023). The score of a unit, one of the Score constants, is not fitted to this model or its coins.
 //
 // Inputs: "model": the trained checkpoint; "initial": the one before training; "units":
 // canaries/one-run; "population", if Null.Joined: the training population. Its blob OutcomeBlob is an

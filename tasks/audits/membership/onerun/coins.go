@@ -54,7 +54,8 @@ type CoinsParams struct {
 	Canaries int `json:"canaries"`
 	// Space has no canaries longer than the population's sequences.
 	canaries.Space
-	// Design is empty, of words (for a space without an alphabet), or canaries.Mislabelled.
+	// Design is empty for random canaries, a design of words for a space without an alphabet, or, for images,
+	// canaries.Mislabelled.
 	Design canaries.Design `json:"design,omitempty"`
 	// Classes is the number of classes of images, 0 for texts. Space.Words is then the length of an example.
 	Classes int `json:"classes,omitempty"`

@@ -18,11 +18,11 @@ import (
 )
 
 // Learned exchanges words of canaries until their gradients at the initial model hardly overlap. The change
-// of the model along a canary's gradient shows the canary. Gradients of others hide it, each by the square of its
-// cosine with the canary's. The task lowers the sum of these squares over all
-// pairs of canaries, and over canaries and users, by greedy exchange: from own words (canaries.OwnWord), in each pass and
-// for each canary a random word is proposed for all places, another for every second and one for each place, and
-// taken if the sum falls.
+// of the model along a canary's gradient shows the canary. Gradients of others hide it, each by the square of
+// its cosine with the canary's. The task lowers the sum of these squares over all pairs of canaries, and over
+// canaries and users, by greedy exchange. It starts from own words (canaries.OwnWord). In each pass and for
+// each canary it proposes a random word for all places, another for every second place and one for each
+// place, and takes a proposal if the sum falls.
 //
 // The objective follows the idea of canaries optimized for an audit (Boglioni et al. 2025, arXiv 2507.15836),
 // the exchange of tokens that of HotFlip (Ebrahimi et al. 2018). Both choose tokens by second derivatives, which
@@ -47,7 +47,7 @@ type LearnedParams struct {
 	Canaries int    `json:"canaries"`
 	// Space has no alphabet.
 	canaries.Space
-	// Passes over all canaries.
+	// Passes is the number of passes over all canaries.
 	Passes int `json:"passes"`
 }
 

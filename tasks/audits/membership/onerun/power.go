@@ -140,8 +140,8 @@ func guessed(choices []Guesses, n int, shift float64, rng *rand.Rand) []empirica
 	return outcomes
 }
 
-// above reports whether the guesses for some number of guesses refute a limit. If some do, more right ones among
-// as many do, too.
+// above returns a function that reports whether the guesses for any number of guesses refute a limit. If some
+// guesses refute it, so do as many guesses of which more are right.
 func above(refutes func(empirical.Outcome) bool) func([]empirical.Outcome) bool {
 	fewest := map[empirical.Outcome]int{} // fewest right guesses that refute, by the numbers of units and guesses
 	return func(outcomes []empirical.Outcome) bool {

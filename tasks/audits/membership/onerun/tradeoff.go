@@ -101,9 +101,10 @@ func (n *Noise) Text() string {
 // 2024).
 type TradeOff struct {
 	Noise
-	// Refuted: PValue is at most 1 - confidence.
+	// Refuted reports whether PValue is at most 1 - confidence.
 	Refuted bool `json:"refuted"`
-	// EpsilonRefuted reports whether the outcome's EpsilonLower is above the proved epsilon of the claim.
+	// Claimed reports whether the training claims noise, EpsilonRefuted whether the outcome's EpsilonLower is
+	// above the proved epsilon of that claim.
 	Claimed        bool `json:"claimed"`
 	EpsilonRefuted bool `json:"epsilon_refuted"`
 	// KPlus, KMinus and Correct are the guesses that refute, or else those of the file.
@@ -251,7 +252,7 @@ func (p *BoundParams) minNoise() func([]empirical.Outcome, privacy.Recipe, float
 	return empirical.MinNoise
 }
 
-// estimate is nil for canaries without a likelihood, or with too few on a side of the coin.
+// estimate returns nil for canaries without a likelihood, or with too few on a side of the coin.
 func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirical.GaussianEstimate, error) {
 	heads := lists.Count(units, func(u audits.Unit) bool { return u.Included })
 	if p.score() != ScoreLikelihood || p.Delta == 0 || min(heads, len(units)-heads) < 2 {
@@ -276,7 +277,7 @@ func (c *Ceiling) tradeOff() *float64 {
 	return numbers.Finite(*c.TradeOffEpsilonLower)
 }
 
-// EstimateText has the standard error.
+// EstimateText returns an estimate of epsilon with its standard error.
 func EstimateText(epsilon, standardError float64) string {
 	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(epsilon), privacy.Epsilon(standardError))
 }

@@ -81,7 +81,7 @@ const (
 	FinalModel Statistic = "final"
 	// AllIterates is the largest cosine with the noised mean update of any round.
 	AllIterates Statistic = "all-iterates"
-	// Both are both.
+	// Both asks for two separate estimates.
 	Both Statistic = "both"
 )
 
@@ -233,7 +233,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()})
 }
 
-// neighbouring is privacy.ZeroOutOne if epsilon is proved for it, otherwise empty.
+// neighbouring returns privacy.ZeroOutOne if epsilon is proved for it, otherwise empty.
 func neighbouring(t *audits.Training) privacy.Neighbouring {
 	if n := t.Sampling.Neighbouring(); n == privacy.ZeroOutOne {
 		return n

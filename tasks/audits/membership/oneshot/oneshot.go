@@ -5,7 +5,7 @@
 //	audits/one-shot   the estimates, from the models before and after training, and from the
 //	                  cosines that the server has followed
 //
-// Package canaryclients has the updates of the clients and the server's part, privacy/empirical the estimate.
+// Package canaries has the updates of the clients and the server's part, privacy/empirical the estimate.
 package oneshot
 
 import (

@@ -28,7 +28,7 @@ const (
 func (Part) Choices() []string { return []string{string(Train), string(Test)} }
 
 type Params struct {
-	// Part of the users' examples.
+	// Part is the part of the users' examples to predict.
 	Part Part `json:"part"`
 	utility.UserShare
 }

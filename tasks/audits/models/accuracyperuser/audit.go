@@ -160,7 +160,7 @@ func changes(name string, before, after *Users) []audits.Change {
 	return list
 }
 
-// Figure is figure 5 of the paper.
+// Figure returns figure 5 of the paper.
 func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	u, about := v.Prepared, "of the prepared classifier"
 	if u == nil {

@@ -116,7 +116,7 @@ func (u *Utility) String() string {
 	return percent(*u.RecallAt1) + ", top-5 " + percent(*u.RecallAt5)
 }
 
-// percent has two decimals for small shares.
+// percent formats a share in percent, with two decimals below 1%.
 func percent(share float64) string {
 	if share < 0.01 {
 		return fmt.Sprintf("%.2f", 100*share)

@@ -152,7 +152,7 @@ func most(values []float32) int { return slices.Index(values, slices.Max(values)
 // prediction is a kind of labels of whole examples, as vectors of length outputs.
 type prediction struct {
 	outputs int
-	// truth is the vector of an example's label tokens.
+	// truth returns the vector of an example's label tokens.
 	truth   func(said []int32) []float32
 	measure func([]models.Labelled) (Utility, error)
 	// outcome measures predictions for the asked examples from the known ones.
@@ -169,7 +169,7 @@ func (p *Params) predicted() *prediction {
 	return p.classes()
 }
 
-// classes are predicted by shares of neighbours: the largest share wins, of equals the first.
+// classes returns the prediction of classes: that of the most neighbours, of equals the first.
 func (p *Params) classes() *prediction {
 	return &prediction{
 		outputs: p.Choices,
@@ -196,8 +196,8 @@ func oneHot(n int, at int32) []float32 {
 	return v
 }
 
-// scores are numbers. Chance guesses each known score with the same probability. The constant is their
-// median.
+// scores returns the prediction of scores. Chance guesses each known score with the same probability. The
+// constant is the median.
 func (p *Params) scores() *prediction {
 	return &prediction{
 		outputs: 1,
@@ -219,8 +219,8 @@ func (p *Params) scores() *prediction {
 	}
 }
 
-// tags do not exclude each other. Chance predicts the same for every example: the average precision of a tag
-// is then its share.
+// tags returns the prediction of tags, which do not exclude each other. Chance predicts the same for every
+// example: the average precision of a tag is then its share.
 func (p *Params) tags() *prediction {
 	tags := &prediction{outputs: p.Choices}
 	tags.truth = func(said []int32) []float32 {

@@ -130,7 +130,7 @@ type Judgement struct {
 	// Score is the classifier score of generated images, RealScore of real ones.
 	Score     float64 `json:"score"`
 	RealScore float64 `json:"real_score"`
-	// FrechetDistance is between them, in the classifier's logits.
+	// FrechetDistance is the Fréchet distance of their logits.
 	FrechetDistance float64 `json:"frechet_distance"`
 }
 

@@ -253,7 +253,7 @@ func (u *Unknown) first() audits.Share {
 	return u.Positions[0]
 }
 
-// firstText has a star if first words stand out.
+// firstText returns the share at the first position, with a star if first words stand out.
 func (u *Unknown) firstText() string {
 	text := numbers.Decimal(100*u.first().Share, 2)
 	if u.First.StandsOut {
@@ -312,7 +312,7 @@ func change(name string, a, b audits.Share) audits.Change {
 	return audits.Change{Label: name, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
 }
 
-// Figure is Figure 4 of the paper.
+// Figure returns Figure 4 of the paper.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if v.Unknown == nil {
 		return nil

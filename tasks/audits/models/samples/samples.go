@@ -121,7 +121,7 @@ func likeliest(ctx context.Context, t *tasks.Task, p *SearchParams) (found searc
 	return found, tasks.Permanent(err)
 }
 
-// tree has at least one word, and ends at the last place at the latest.
+// tree returns the tree of the sequences of at least one word that end at place Length at the latest.
 func (p *SearchParams) tree(scorer *models.Scorer) (*search.Tree, error) {
 	words := []int32{text.Unknown}
 	for token := int32(text.FirstWord); int(token) < scorer.Model().Config().Vocabulary; token++ {

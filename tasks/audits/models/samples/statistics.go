@@ -132,7 +132,7 @@ type Text struct {
 	Probability    float64 `json:"probability"`
 	// Drawn is the number of samples equal to this sequence, if counted.
 	Drawn int `json:"drawn,omitempty"`
-	// Cut: the sequence did not end within the length.
+	// Cut reports whether the sequence did not end within the length.
 	Cut bool `json:"cut,omitempty"`
 
 	spaced bool
@@ -148,7 +148,8 @@ func NewReader(v *text.Vocabulary) Reader {
 	return Reader{v, v.Level() == text.ByteLevel}
 }
 
-// Text joins words by spaces, and bytes to text, or else uses the names of bytes.
+// Text joins words by spaces and subwords without. It converts bytes to text or, if they are not printable
+// UTF-8, joins their names.
 func (r Reader) Text(d *Drawn) (Text, error) {
 	words, ended := d.words()
 	text, err := r.join(words)

@@ -137,8 +137,8 @@ type Outcome struct {
 	Perplexity numbers.Float `json:"perplexity"`
 	// RecallUnknown is the reason why there is no recall, or "".
 	RecallUnknown string `json:"recall_unknown,omitempty"`
-	// Infinite: the perplexity is beyond float64, and null; the model diverged. MeanLoss, in nats, replaces
-	// it.
+	// Infinite reports whether the perplexity is beyond float64, and null: the model diverged. MeanLoss, in
+	// nats, replaces it.
 	Infinite bool    `json:"infinite,omitempty"`
 	MeanLoss float64 `json:"mean_loss,omitempty"`
 	// RecallAt5 is the share among the five first guesses; nil if not requested.
@@ -190,7 +190,7 @@ func (v *Outcome) utility() (value float64, ok bool) {
 	return value, value > 0 && !math.IsInf(value, 1)
 }
 
-// recall is nil if there is no recall or it is unknown.
+// recall returns nil if there is no recall or it is unknown.
 func (v *Outcome) recall() *float64 {
 	return audits.When(!v.ofTexts() && v.RecallUnknown == "", v.RecallAt1)
 }

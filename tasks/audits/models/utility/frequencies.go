@@ -197,7 +197,8 @@ func (c Counts) MedianScore() float64 {
 	return (scores[(len(scores)-1)/2] + scores[len(scores)/2]) / 2
 }
 
-// baseline adds BaselineInput. Frequencies of tags do not rank texts, so they have none.
+// baseline adds the node of the baseline, and returns it as BaselineInput. Tags have none, because
+// frequencies do not rank texts.
 func baseline(b audits.Builder) []tasks.Input {
 	r := ReadingOf(b.Setting())
 	if r.Label == source.TagsLabel {

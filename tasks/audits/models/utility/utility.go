@@ -40,7 +40,7 @@ type PartParams struct {
 	Shares int `json:"shares"`
 	// Top also counts targets among the first guesses; not for labels of texts.
 	Top bool `json:"top,omitempty"`
-	// Program, if set, predicts in place of this program, and needs external.VocabularyInput.
+	// Program, if set, predicts instead of Coalmine, and needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 	// Words compares the program's targets with the ordinary words of its examples. It is set with every
 	// Program, but not in earlier results.

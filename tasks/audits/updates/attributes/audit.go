@@ -82,7 +82,7 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 	return s.UpdatesWork(f.Attributes.Units, float64(f.Attributes.Epochs)*float64(f.Attributes.Updates), audits.MomentumWork/float64(f.Attributes.Batch))
 }
 
-// Value is one of an attribute's, and who has it.
+// Value is a value of an attribute, and the users who have it.
 type Value struct {
 	// Name of the value.
 	Value string `json:"value" required:"true"`

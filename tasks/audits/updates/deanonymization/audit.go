@@ -202,7 +202,8 @@ func (r Rounds) split(stages int) []Rounds {
 	return lists.Make(stages, func(i int) Rounds { return Rounds{r.From + i*n/stages, r.From + (i+1)*n/stages - 1} })
 }
 
-// Work: half of the updates are those of shadows, and all stages together learn from them once more.
+// Work implements audits.Worker. Half of the updates are those of shadows, and all stages together learn from
+// them once more.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	p := f.Deanonymization
 	return AttacksWork(s, p.Attacks, p.Epochs, p.Batch, p.Examples) * float64(1+min(1, p.Stages))
@@ -489,7 +490,8 @@ func (v *Outcome) heatMaps() (maps []*audits.HeatMap) {
 	return maps
 }
 
-// heatMap is figure 10 of the paper: rows are the stages of the training, columns the stages of the trial.
+// heatMap returns figure 10 of the paper: rows are the stages of the training, columns the stages of the
+// trial.
 func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
 	m := &audits.HeatMap{
 		Name:  "Stages of the training: named AP by " + o.Attack.Title() + ", times chance",

@@ -115,7 +115,7 @@ func empty(b attacks.Block) attacks.Block {
 	return attacks.Block{Rows: b.Rows[:0], Labels: b.Labels[:0], At: b.At[:0]}
 }
 
-// deal passes on a block: whole, or shuffled, a few batches at a time.
+// deal passes a block to do: whole if rng is nil, otherwise shuffled, a few batches at a time.
 func (s *source) deal(b attacks.Block, rng *rand.Rand, do func(attacks.Block) error) error {
 	if rng == nil {
 		return do(b)

@@ -82,7 +82,7 @@ func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, erro
 	return s, nil
 }
 
-var all = Rounds{0, math.MaxInt} // rounds
+var all = Rounds{0, math.MaxInt}
 
 // measured is the success of each user's class at finding the user's items.
 type measured struct {
@@ -133,7 +133,7 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 	return m, m.others(s, items)
 }
 
-// column has the scores of the items for a class.
+// column returns the scores of the items for a class.
 func (s *Scores) column(items []int, class int) []float32 {
 	return lists.Map(items, func(item int) float32 { return s.Of(item, class) })
 }

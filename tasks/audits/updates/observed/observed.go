@@ -44,7 +44,8 @@ const DevicesInput = "devices"
 // RecordedInput names gather node i, from 0.
 func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
 
-// Inputs names the gather nodes, in the order of rounds, and the devices if the key is not zero.
+// Inputs returns the gather nodes as inputs, in the order of rounds, and the devices if their key is not
+// zero.
 func Inputs(recorded []storage.Key, split storage.Key) []tasks.Input {
 	inputs := lists.Make(len(recorded), func(i int) tasks.Input { return tasks.Input{Name: RecordedInput(i), Key: recorded[i]} })
 	if split != (storage.Key{}) {
@@ -70,7 +71,7 @@ type ViewFields struct {
 	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
 }
 
-// View has the layers in the order of the recording.
+// View returns the view with the layers in the order of the recording.
 func (f *ViewFields) View(s *audits.Setting) View {
 	layers := f.Layers
 	if s.Recorded != nil {
@@ -199,7 +200,7 @@ func scale(x []float32, norm float64) {
 	}
 }
 
-// Devices are in the order of their numbers; nil without data.devices.
+// Devices returns the devices in the order of their numbers; nil without data.devices.
 func (r *Reader) Devices() []devices.Device { return r.devices }
 
 // CheckRecorded reports a training that does not record the layers of the audit at a path.

@@ -49,7 +49,7 @@ type IndexPair struct {
 	Same bool
 }
 
-// Comparison is drawn pairs of two sides, which may be equal.
+// Comparison is a set of pairs drawn from two sides, which may be equal.
 type Comparison struct {
 	First, Second *Side
 	Drawn         []IndexPair

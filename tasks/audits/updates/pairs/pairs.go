@@ -228,7 +228,7 @@ func (m *mass) add(p *Pair, weight float64) {
 	}
 }
 
-// ends stand before and after all pairs.
+// ends are the masses before and after all pairs.
 type ends struct{ first, last mass }
 
 func unweighted(pairs []Pair) []float64 { return slices.Repeat([]float64{1}, len(pairs)) }

@@ -121,7 +121,7 @@ func (t *Training) divide(s *observed.Sample) (learned, validated *Side) {
 	return SideOf(s, func(o *observed.Observation) bool { return !apart[o.User] }), SideOf(s, func(o *observed.Observation) bool { return apart[o.User] })
 }
 
-// Trial is pairs on which the network is measured.
+// Trial is a set of pairs on which the network is measured.
 type Trial struct {
 	Bootstrap int
 	Draw      func() (*Comparison, error)
@@ -193,7 +193,7 @@ type Learned struct {
 	Networks *audits.Estimate `json:"networks,omitempty"`
 }
 
-// String is "stopped by 5 users after epoch 12 of 20".
+// String returns a text such as "stopped by 5 users after epoch 12 of 20".
 func (l *Learned) String() string {
 	text := fmt.Sprintf("stopped by %s after epoch %d of %d", readable.Count(l.ValidationUsers, "user"), l.Best, len(l.Course))
 	if l.Best == len(l.Course) {

@@ -42,7 +42,7 @@ type Block struct {
 	deanonymization.TrainingFields
 }
 
-// Fit says who fits a profile.
+// Fit names the users who fit a profile.
 type Fit struct {
 	// A user of data.devices.profiles.
 	Profile string `json:"profile" required:"true"`
@@ -167,7 +167,7 @@ func (v *Outcome) Best() *AttackOutcome {
 	return best
 }
 
-// besideChance is AP and chance; empty if unknown.
+// besideChance returns AP and chance; empty if unknown.
 func (o *AttackOutcome) besideChance() string {
 	if o.AP == nil {
 		return ""

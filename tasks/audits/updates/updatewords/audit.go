@@ -79,7 +79,7 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	return b.Node(Kind, "words in updates", Params{Layer: f.UpdateWords.Layer, Noise: b.Setting().Training.ClientNoise}, inputs...)
 }
 
-// States: sorting the vocabulary for an update costs as much as some states.
+// States implements audits.Scorer: sorting the vocabulary for an update costs as much as some states.
 func (f *Fields) States(s *audits.Setting) float64 { return float64(s.Ordinary) }
 
 type Outcome struct {

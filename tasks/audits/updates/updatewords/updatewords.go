@@ -270,7 +270,7 @@ func summarize(rounds []Round) *Outcome {
 // maxRounds is the maximum number of points of a curve.
 const maxRounds = 100
 
-// numbers are summed over updates.
+// numbers returns the numbers that are summed over updates.
 func (r *Round) numbers() []*float64 {
 	return []*float64{&r.Words, &r.Named, &r.Hits, &r.Precision, &r.Recall, &r.AP}
 }
