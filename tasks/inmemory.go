@@ -1,5 +1,5 @@
-// These files run tasks without a store, a queue or a worker. A Runner keeps the outputs of its
-// tasks as inputs for later tasks:
+// This file, keeper.go and memo.go run tasks without a store, a queue or a worker. A Runner keeps the outputs of
+// its tasks as inputs for later tasks:
 //
 //	r := tasks.NewRunner()
 //	source := r.Import(data)
@@ -27,7 +27,7 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Runner runs tasks. It is the tasks.Source of its tasks, and safe for concurrent use.
+// Runner runs tasks. It is the Source of its tasks, and safe for concurrent use.
 // Its exported fields must be set before the first run.
 type Runner struct {
 	// Source is the source of the tasks: the runner itself by default; another source may fall back
@@ -58,7 +58,7 @@ type RunnerNode struct {
 	Blobs map[string][]byte
 	// Metrics are the recorded metrics of the task, or nil.
 	Metrics json.RawMessage
-	// Differs reports that another execution may give other bytes.
+	// Differs reports whether another execution may give other bytes.
 	Differs bool
 }
 
@@ -108,7 +108,7 @@ func (r *Runner) Share(node storage.Key, part string, decoded any) {
 	_, _ = r.memo.Get(memoKey(node, part), func() (any, int64, error) { return decoded, 0, nil }) // never fails
 }
 
-// RunnerNode returns the kept outputs of a node, or nil.
+// Node returns the kept outputs of a node, or nil.
 func (r *Runner) Node(key storage.Key) *RunnerNode {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *Runner) Forget(key storage.Key) {
 	r.memo.forget(key)
 }
 
-// Commit implements tasks.Source. The record has blobs without digests, which no task reads.
+// Commit implements Source. The record has blobs without digests, which no task reads.
 func (r *Runner) Commit(_ context.Context, key storage.Key) (*storage.Commit, error) {
 	n := r.Node(key)
 	if n == nil {
@@ -132,7 +132,7 @@ func (r *Runner) Commit(_ context.Context, key storage.Key) (*storage.Commit, er
 	return n.record(), nil
 }
 
-// Blob implements tasks.Source.
+// Blob implements Source.
 func (r *Runner) Blob(_ context.Context, key storage.Key, name string) ([]byte, error) {
 	if n := r.Node(key); n != nil {
 		if data, ok := n.Blobs[name]; ok {
@@ -142,7 +142,7 @@ func (r *Runner) Blob(_ context.Context, key storage.Key, name string) ([]byte, 
 	return nil, &MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
 }
 
-// BlobRange implements tasks.Source.
+// BlobRange implements Source.
 func (r *Runner) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
 	data, err := r.Blob(ctx, key, name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (r *Runner) BlobRange(ctx context.Context, key storage.Key, name string, of
 	return data[offset : offset+length : offset+length], nil
 }
 
-// Imported implements tasks.Source.
+// Imported implements Source.
 func (r *Runner) Imported(_ context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +185,7 @@ func (n *RunnerNode) Commit() *storage.Commit {
 // Names lists the blobs, sorted.
 func (n *RunnerNode) Names() []string { return slices.Sorted(maps.Keys(n.Blobs)) }
 
-// keeper holds the partial state of a task.
+// keeper returns the keeper of a task's partial state.
 func (r *Runner) keeper(key storage.Key) *RunnerKeeper {
 	r.mu.Lock()
 	defer r.mu.Unlock()

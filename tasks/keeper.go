@@ -10,7 +10,7 @@ import (
 	"coalmine/storage"
 )
 
-// RunnerKeeper is a tasks.Resumer that keeps the state of one task for its next execution and drops
+// RunnerKeeper is a Resumer that keeps the state of one task for its next execution and drops
 // outputs.
 type RunnerKeeper struct {
 	mu    sync.Mutex
@@ -20,17 +20,17 @@ type RunnerKeeper struct {
 
 var _ Resumer = (*RunnerKeeper)(nil)
 
-// Put implements tasks.Sink, and drops the blob.
+// Put implements Sink, and drops the blob.
 func (*RunnerKeeper) Put(context.Context, string, []byte, storage.Durability) error { return nil }
 
-// Kept implements tasks.Resumer.
+// Kept implements Resumer.
 func (k *RunnerKeeper) Kept(context.Context) (*Kept, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last, nil
 }
 
-// KeptFile implements tasks.Resumer.
+// KeptFile implements Resumer.
 func (k *RunnerKeeper) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -41,7 +41,7 @@ func (k *RunnerKeeper) KeptFile(_ context.Context, file storage.Blob) ([]byte, e
 	return data, nil
 }
 
-// KeepFile implements tasks.Resumer.
+// KeepFile implements Resumer.
 func (k *RunnerKeeper) KeepFile(_ context.Context, name string, data []byte, _ bool) (storage.Blob, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +53,7 @@ func (k *RunnerKeeper) KeepFile(_ context.Context, name string, data []byte, _ b
 	return b, nil
 }
 
-// SaveProgress implements tasks.Resumer.
+// SaveProgress implements Resumer.
 func (k *RunnerKeeper) SaveProgress(_ context.Context, kept *Kept) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -22,7 +22,7 @@ type value struct {
 
 func newMemo() memo { return memo{values: map[string]*value{}} }
 
-// Get implements tasks.Memo. A failed load is tried again.
+// Get implements Memo. A failed load is tried again.
 func (m *memo) Get(key string, load func() (any, int64, error)) (any, error) {
 	v := m.value(key)
 	v.mu.Lock()

@@ -26,7 +26,7 @@ type Resumer interface {
 
 // Kept is the partial state of an execution.
 type Kept struct {
-	// Files in the order of names.
+	// Files are in the order of names.
 	Files []storage.Blob
 	// State is the kind's own state, as JSON.
 	State json.RawMessage

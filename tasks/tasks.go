@@ -1,14 +1,19 @@
-// Package tasks defines what a task is; the packages below it hold the kinds:
+// Package tasks defines what a task is. The packages below it hold the kinds, and what kinds share:
 //
-//	datasets     import, encode, balance, partition
-//	canaries     draw, insert
-//	training     initial model, client chunks, central SGD
-//	aggregation  the server step of a round
-//	external     trainings by external commands
-//	audits       measurements of a model; each audit has a folder below
-//	reports      the result of a cell
+//	datasets        import, encode, balance, partition
+//	canaries        draw, insert
+//	selection       the part of a population that trains
+//	devices         the division of users into devices
+//	training        initial model, client chunks, central SGD
+//	aggregation     the server step of a round
+//	external        trainings by external commands
+//	updates         the recorded updates of devices
+//	audits          measurements of a model; each audit has a folder below
+//	reports         the result of a cell
+//	checkpoints     the state that passes between the steps of a training
+//	pretrained      trained language models in Hugging Face's layout
 //	clientprograms  requests of tasks to programs that train clients
-//	attempts     messages between coordinator and workers; no kind imports it
+//	attempts        messages between coordinator and workers; no kind imports it
 //
 // A task is a pure function of its parameters and its inputs: the same key gives the same bytes on
 // every worker, in every execution and order. It reads through a Source, writes through a Sink, and
@@ -102,7 +107,7 @@ type Kind struct {
 	Version int
 	// Class is the queue of the kind: one per kind of resource.
 	Class Class
-	// Command reports that the kind runs an external command: its tasks have the terms of the
+	// Command reports whether the kind runs an external command: its tasks have the terms of the
 	// experiment, and one of the classes of commands.
 	Command bool
 	// Run does the work. It MUST be deterministic, MUST return soon after ctx is done, and MUST

@@ -98,7 +98,7 @@ type Worker struct {
 	// from builds that did not report them.
 	Build  string `json:"build,omitempty"`
 	Format int    `json:"format,omitempty"`
-	// Unreadable reports that its heartbeat, from another build, could not be read.
+	// Unreadable reports whether its heartbeat, from another build, could not be read.
 	Unreadable bool `json:"-"`
 	// Kinds are the kinds of task that it can run, from ConsumerConfig.Kinds.
 	Kinds []string `json:"kinds"`

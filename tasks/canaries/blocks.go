@@ -99,7 +99,7 @@ type Evidence struct {
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	// Coins is the relation of heads and tails.
 	Coins privacy.Neighbouring `json:"coins"`
-	// Known reports that the attacker knows the members of a round, as the accountant assumes for a
+	// Known reports whether the attacker knows the members of a round, as the accountant assumes for a
 	// sampling without credit.
 	Known bool `json:"known,omitempty"`
 }

@@ -18,7 +18,7 @@ type Watch struct {
 	Canaries int       `json:"canaries"`
 	Unseen   int       `json:"unseen"`
 	Evidence *Evidence `json:"evidence,omitempty"`
-	// Records reports that members are records, not users.
+	// Records reports whether members are records, not users.
 	Records bool `json:"records,omitempty"`
 }
 

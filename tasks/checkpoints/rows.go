@@ -27,7 +27,7 @@ type Row struct {
 	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation" doc:"standard deviation of the noise on the mean update"`
 	Spending
 	Norms
-	// Validation has the last columns of a segment, and only if one of its rows has it.
+	// Validation has the last columns of a segment, which exist only if one of its rows has it.
 	Validation `parquet:"-"`
 	// Metrics are other numbers of the round from an external program, by its own names. Segments
 	// have none, because they belong to built-in trainings.
@@ -47,8 +47,8 @@ type validatedRow struct {
 	Validation
 }
 
-// Spending is the part of a Row of trainings with clipping. A Parquet segment has its columns, and
-// those of Norms, only if one of its rows has them.
+// Spending is the part of a Row of trainings with clipping. A Parquet segment has its columns, and those of
+// Norms, only if one of its rows has them or a Validation.
 type Spending struct {
 	// Epsilon (noise relative to the clip norm) and EpsilonProved are the privacy spent up to this
 	// round, at the training's delta; 0 without accounting, and both 0 with EpsilonInfinite. See
@@ -107,7 +107,7 @@ type plainRow struct {
 	NoiseDeviation float64 `parquet:"noise_deviation"`
 }
 
-// plainSchema has the name of the rows of all segments.
+// plainSchema is the schema of a plainRow, under the name of the rows of all segments.
 var plainSchema = parquet.NewSchema("Row", parquet.SchemaOf(plainRow{}))
 
 func (r Row) plain() plainRow {

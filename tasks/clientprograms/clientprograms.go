@@ -66,7 +66,7 @@ type Runner interface {
 
 // Client is a running program. It is not safe for concurrent use.
 type Client interface {
-	// Description is the program's answer to describe.
+	// Description returns the program's answer to describe.
 	Description() *Description
 	// Initial draws the first parameters: the tensors of the Description in order, flat, all
 	// finite. The seed is below 2^53.
@@ -100,11 +100,11 @@ type Description struct {
 	Parameters []models.Shape `json:"parameters"`
 	// Input is the kind of its input: "tokens", "text" or "images".
 	Input Input `json:"input"`
-	// Deterministic reports that equal requests have equal answers.
+	// Deterministic reports whether equal requests have equal answers.
 	Deterministic bool `json:"deterministic"`
 	// Together is nil for a program that trains one user at a time.
 	Together *Together `json:"fit_many,omitempty"`
-	// Tree reports that the program scores the nodes of a tree of tokens.
+	// Tree reports whether the program scores the nodes of a tree of tokens.
 	Tree bool `json:"tree,omitempty"`
 }
 
@@ -115,7 +115,7 @@ type Together struct {
 	Users int `json:"users"`
 	// Memory is the number of bytes that a user takes while it trains; 0 if unknown.
 	Memory int64 `json:"memory,omitempty"`
-	// Sum reports that the program also adds up the updates.
+	// Sum reports whether the program also adds up the updates.
 	Sum bool `json:"sum,omitempty"`
 	// Tolerance bounds the L2 norm of the difference between a user's parameters by Fit and by FitMany,
 	// as a share of the norm of the user's update.
@@ -199,7 +199,7 @@ type Fitted struct {
 	Metrics map[string]float64
 }
 
-// DivergedError reports that a user's training diverged.
+// DivergedError reports whether a user's training diverged.
 type DivergedError struct {
 	models.DivergedError
 	// User is the index of the first user in the request that diverged. Step counts from 1; 0 if unknown.

@@ -54,9 +54,9 @@ type EncodeParams struct {
 	// TrainShare of the training part's examples are used, each by its own coin; the remaining
 	// examples are in no stream. 0 uses all. The vocabulary comes from the whole part.
 	TrainShare float64 `json:"train_share,omitempty"`
-	// Grouped reports that the corpus has groups.
+	// Grouped reports whether the corpus has groups.
 	Grouped bool `json:"grouped,omitempty"`
-	// Splits reports that the corpus has its own splits; the fractions and the share then apply
+	// Splits reports whether the corpus has its own splits; the fractions and the share then apply
 	// only to the training split; see Origin.
 	Splits bool `json:"splits,omitempty"`
 }

@@ -29,7 +29,7 @@ type OutOfVocabularyParams struct {
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
 	TrainShare         float64 `json:"train_share,omitempty"`
-	// Grouped reports that the corpus has groups. A word has the group of its sentence.
+	// Grouped reports whether the corpus has groups. A word has the group of its sentence.
 	Grouped bool `json:"grouped,omitempty"`
 	Splits  bool `json:"splits,omitempty"`
 }

@@ -18,7 +18,7 @@ const textFeatures = 512
 // FeatureLayout describes the division of the words of an example, its tokens without Begin and
 // End, into labels and content.
 type FeatureLayout struct {
-	// Images reports that the words are an image: Labels numbers, then pixels. Words of a text
+	// Images reports whether the words are an image: Labels numbers, then pixels. Words of a text
 	// begin with labels, which are the tokens below FirstWord + Labels.
 	Images bool
 	Labels int

@@ -32,7 +32,7 @@ type Summary struct {
 	// Prior and Size are data.devices.prior and data.devices.size.
 	Prior Prior  `json:"prior"`
 	Size  string `json:"size"`
-	// IID reports that devices have examples of all users.
+	// IID reports whether devices have examples of all users.
 	IID bool `json:"iid,omitempty"`
 }
 

@@ -34,7 +34,7 @@ type Check struct {
 	// name. Image is the shape of the training images; zero for texts.
 	Shards int
 	Image  images.Shape
-	// Deterministic reports that the training claims to be deterministic.
+	// Deterministic reports whether the training claims to be deterministic.
 	Deterministic bool
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot

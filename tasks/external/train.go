@@ -32,9 +32,9 @@ type TrainParams struct {
 	Job json.RawMessage `json:"job,omitempty"`
 	// Rounds is the number of rounds that the metrics count up to.
 	Rounds int `json:"rounds"`
-	// Deterministic reports that every execution gives the same bytes.
+	// Deterministic reports whether every execution gives the same bytes.
 	Deterministic bool `json:"deterministic,omitempty"`
-	// Validation reports that there is a validation part.
+	// Validation reports whether there is a validation part.
 	Validation bool `json:"validation,omitempty"`
 	// Shards is the number of files of training data, at most MaxShards; 0 means one file without a
 	// number in its name.

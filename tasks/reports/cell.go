@@ -52,8 +52,8 @@ const StoppingInput = "early-stopping"
 // PursuitInput of reports/cell is the last node of the training, if the training has a target.
 const PursuitInput = "stop-at"
 
-// RecordedInput of reports/cell is updates/gather node i, counted from 0, if the training records
-// its devices' updates.
+// RecordedInput returns the input name of updates/gather node i of reports/cell, from 0, if the training
+// records its devices' updates.
 func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
 
 // AuditInput returns the input name of an audit's measurement after a round (an SGD step).
@@ -74,9 +74,9 @@ type CellParams struct {
 
 // AuditParams lists the outputs to read from an audit's nodes.
 type AuditParams struct {
-	// Name of the audit; its nodes are the inputs AuditInput(Name, round).
+	// Name is the name of the audit; its nodes are the inputs AuditInput(Name, round).
 	Name string `json:"name"`
-	// AtEnd reports that the audit measured only the last model.
+	// AtEnd reports whether the audit measured only the last model.
 	AtEnd bool `json:"at_end,omitempty"`
 	// OutcomeBlob and CanaryOutcomesBlob are as in audits.Description.
 	OutcomeBlob        string `json:"verdict_blob,omitempty"`
@@ -89,9 +89,9 @@ type TrainingParams struct {
 	Rounds    int                     `json:"rounds"`
 	Cohort    int                     `json:"cohort"`
 	Partition population.Partitioning `json:"partition"`
-	// WholeUsers reports that users are the users of the data, neither balanced nor cut.
+	// WholeUsers reports whether users are the users of the data, neither balanced nor cut.
 	WholeUsers bool `json:"whole_users,omitempty"`
-	// Devices reports that users are divided into devices, which train instead.
+	// Devices reports whether users are divided into devices, which train instead.
 	Devices bool `json:"devices,omitempty"`
 	// Sampling of the cohorts or, in central training with clipping, of the batches; otherwise
 	// empty.

@@ -31,7 +31,7 @@ type Report struct {
 	Audit  *Audit     `json:"audit,omitempty"`
 	// Faults counts planted faults; nil without faults.
 	Faults []faults.Count `json:"faults,omitempty"`
-	// Skipped counts the faulty records of the source; nil without.
+	// Skipped counts the faulty records of the source; nil if there are none.
 	Skipped *source.Skipped `json:"skipped,omitempty"`
 	// Selection counts the choice of data.select; nil without one.
 	Selection *selection.Selection `json:"selection,omitempty"`
@@ -69,10 +69,10 @@ type Recorded struct {
 	// Rounds counts the recorded rounds, Updates the updates of their devices.
 	Rounds  int `json:"rounds"`
 	Updates int `json:"updates"`
-	// Layers of an update, and the total number of their values.
+	// Layers are the layers of an update, Values the number of all their values.
 	Layers []updates.Layer `json:"layers"`
 	Values int             `json:"values"`
-	// Bytes of the updates in the store.
+	// Bytes is the size of the updates in the store.
 	Bytes int64 `json:"bytes"`
 }
 
@@ -82,7 +82,7 @@ type BudgetUse struct {
 	// RoundsAllowed is the largest number of rounds that the budget allows; Privacy.Rounds have
 	// run.
 	RoundsAllowed int `json:"rounds_allowed"`
-	// Stopped reports that one more round would have exceeded the budget.
+	// Stopped reports whether one more round would have exceeded the budget.
 	Stopped bool `json:"stopped"`
 }
 
@@ -101,7 +101,7 @@ type Training struct {
 // names of their audits, and three lists: the inserted canaries; never_inserted, canaries that no
 // user drew; and controls, canaries held back on purpose.
 type Audit struct {
-	// Outcomes by the names of the audits.
+	// Outcomes are the outcomes by the names of the audits.
 	Outcomes encoding.Object
 	canaries []Canary
 }

@@ -14,7 +14,7 @@ import (
 
 // ExamplesParams are the parameters of Examples.
 type ExamplesParams struct {
-	// Outcome of the selected examples: Misclassified or Correct.
+	// Outcome is that of the selected examples: Misclassified or Correct.
 	Outcome Criterion `json:"outcome"`
 	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
@@ -105,7 +105,7 @@ func (c *userCounter) endUser() {
 // RandomParams are the parameters of Random. One of Share and PerUser is given.
 type RandomParams struct {
 	Seed uint64 `json:"seed"`
-	// Share of selected examples, each by its own coin; above 0, below 1.
+	// Share is the probability of each example, independently of others; above 0, below 1.
 	Share float64 `json:"share,omitempty"`
 	// PerUser is the number of selected examples per user, or all if a user has fewer; at least 1.
 	PerUser int `json:"per_user,omitempty"`

@@ -19,23 +19,23 @@ type Selection struct {
 	// selected ones.
 	Users   int `json:"users"`
 	OfUsers int `json:"of_users"`
-	// Examples of selected users that train.
+	// Examples counts the examples of selected users that train.
 	Examples int `json:"examples"`
 	// Outcome is the criterion of the selected examples, AtLeast the number that a user must have;
 	// both empty in a selection of users.
 	Outcome Criterion `json:"outcome,omitempty"`
 	AtLeast int       `json:"at_least,omitempty"`
-	// Percentile that was requested: in a selection of users, of the accuracies of users of the
-	// data without planted faults; for unlikely examples, of the surprises of all examples.
-	// Threshold is its value: an accuracy, or nats per token.
+	// Percentile is the requested percentile: in a selection of users, of the accuracies of users of the data
+	// without planted faults; for unlikely examples, of the surprises of all examples. Threshold is its
+	// value: an accuracy, or nats per token.
 	Percentile float64 `json:"percentile,omitempty"`
 	Side       Side    `json:"side,omitempty"`
 	Threshold  float64 `json:"threshold,omitempty"`
-	// Accuracy of the classifier on the original population, and on the population without planted
-	// faults.
+	// Accuracy is the accuracy of the classifier on the original population, Clean on the population without
+	// planted faults.
 	Accuracy *Accuracy `json:"accuracy,omitempty"`
 	Clean    *Accuracy `json:"clean_accuracy,omitempty"`
-	// Ratio reports that unlikely examples are likelier under a second model.
+	// Ratio reports whether unlikely examples are likelier under a second model.
 	Ratio bool `json:"ratio,omitempty"`
 	// Surprises holds percentiles of the surprises of all examples, in nats per token: the 5th,
 	// 25th, 50th, 75th and 95th; only for unlikely examples.
@@ -96,7 +96,7 @@ func (l Left) String() string {
 	return fmt.Sprintf("%s %g%%: %s", l.Side, l.Percentile, readable.Count(l.Users, "user"))
 }
 
-// Leaves returns a sentence about thresholds.
+// Leaves lists thresholds with the users that they leave, for messages.
 func Leaves(list []Left) string {
 	return strings.Join(lists.Map(list, Left.String), ", ")
 }

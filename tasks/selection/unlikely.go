@@ -17,7 +17,7 @@ type UnlikelyParams struct {
 	// Percentile, above 0 and below 100, sets the least surprise to a percentile of the surprises
 	// of all examples.
 	Percentile float64 `json:"percentile,omitempty"`
-	// Ratio reports that SecondInput is present.
+	// Ratio reports whether SecondInput is present.
 	Ratio bool `json:"ratio,omitempty"`
 	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`

@@ -27,7 +27,7 @@ func (Side) Choices() []string { return []string{string(Below), string(Above)} }
 // UsersParams are the parameters of Users.
 type UsersParams struct {
 	Side Side `json:"side"`
-	// Percentile of the accuracies, above 0 and below 100.
+	// Percentile is a percentile of the accuracies, above 0 and below 100.
 	Percentile float64 `json:"percentile"`
 }
 

@@ -3,7 +3,7 @@
 //
 //	g := taskstest.NewGraph(t)
 //	source := g.Import(data)
-//	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: source})
+//	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{source}})
 //	parts := g.Run(datasets.Encode, params, taskstest.In("corpus", corpus))
 //	parts.Blob("vocabulary")
 //

@@ -59,7 +59,7 @@ type TargetProgress struct {
 	RecallAt1  float64       `json:"recall_at_1"`
 	Perplexity numbers.Float `json:"perplexity,omitempty"`
 	Infinite   bool          `json:"infinite,omitempty"`
-	// Reached reports that the target was reached and the training has ended.
+	// Reached reports whether the target was reached and the training has ended.
 	Reached bool `json:"reached"`
 }
 

@@ -49,9 +49,9 @@ type Scheme struct {
 	Summary string
 	// Columns holds the form's default names of the fields.
 	Columns Columns
-	// Fixed reports that fields cannot be renamed.
+	// Fixed reports whether fields cannot be renamed.
 	Fixed bool
-	// Splits reports that a file has several splits, some of which are read.
+	// Splits reports whether a file has several splits, some of which are read.
 	Splits bool
 
 	// read yields rows; nil for JSONLines, which package datasets reads.

@@ -37,7 +37,7 @@ type Example struct {
 	Line int
 	// Text is not empty, and valid until the next example; it may not be UTF-8.
 	Text []byte
-	// TooLong reports that the example exceeds the limit on bytes; Text is then nil.
+	// TooLong reports whether the example exceeds the limit on bytes; Text is then nil.
 	TooLong bool
 }
 

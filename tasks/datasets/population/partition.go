@@ -319,13 +319,13 @@ type PartitionScheme struct {
 	// Unit names the unit that a guarantee over the population's users protects; WholeUnit is its
 	// name if users are unchanged from the data (users.words 0).
 	Unit, WholeUnit string
-	// Rewrites reports that the node writes the examples to new shards. Otherwise its population is
+	// Rewrites reports whether the node writes the examples to new shards. Otherwise its population is
 	// a view of the training stream.
 	Rewrites bool
-	// Refills reports that users of a fixed size are refilled; their number is then known only
+	// Refills reports whether users of a fixed size are refilled; their number is then known only
 	// approximately before the node has run. Users that keep their sizes keep their number.
 	Refills bool
-	// UserOrder reports that central training processes the records user after user; otherwise it
+	// UserOrder reports whether central training processes the records user after user; otherwise it
 	// shuffles them.
 	UserOrder bool
 	// Params are the node's parameters, for users of a number of words: only those that the scheme

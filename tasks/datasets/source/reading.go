@@ -24,16 +24,16 @@ type Reading struct {
 	Image images.Shape `json:"image,omitzero"`
 	// Unlabelled allows images without a label, with Unknown as its token.
 	Unlabelled bool `json:"unlabelled,omitempty"`
-	// Pairs reports that a record is a text and its target, each cut separately at Sequence.
+	// Pairs reports whether a record is a text and its target, each cut separately at Sequence.
 	Pairs bool `json:"pairs,omitempty"`
 	// Label is the predicted attribute of a text, at the word level. Its tokens precede those of
 	// the words. Images may have TagsLabel: a number for each tag, 0 or 1, instead of one label.
 	Label Label `json:"label,omitempty"`
 	// Tags are the tags that TagsLabel predicts, one per line.
 	Tags string `json:"tags,omitempty"`
-	// Timed reports that records have a time, which orders the records of a user.
+	// Timed reports whether records have a time, which orders the records of a user.
 	Timed bool `json:"timed,omitempty"`
-	// Grouped reports that records have a group, such as an album or a document.
+	// Grouped reports whether records have a group, such as an album or a document.
 	Grouped bool `json:"grouped,omitempty"`
 	// Rules is the version of the rules for reading texts and images; 0 means FirstRules.
 	Rules text.Rules `json:"rules,omitempty"`

@@ -89,7 +89,7 @@ type Record struct {
 	// File and Line are the position of the record; lines or rows count from 1.
 	File string
 	Line int
-	// Unlabelled reports that an image has no label; Text is then only its pixels.
+	// Unlabelled reports whether an image has no label; Text is then only its pixels.
 	Unlabelled bool
 	// Part is the part of the record's split; records of a source without splits train.
 	Part population.Part

@@ -43,9 +43,9 @@ type LevelScheme struct {
 	Unit string
 	// Sequence is the default length at which a Reading cuts sentences.
 	Sequence int
-	// Images reports that the examples are images, all of one length, instead of texts.
+	// Images reports whether the examples are images, all of one length, instead of texts.
 	Images bool
-	// Subwords reports that the ordinary tokens are the tokens of the reading's tokenizer.
+	// Subwords reports whether the ordinary tokens are the tokens of the reading's tokenizer.
 	Subwords bool
 }
 
