@@ -197,7 +197,7 @@ func (c *certificate) load() error {
 
 // Options of a server. The zero value serves localhost, without tokens.
 type Options struct {
-	// Version of coalmine, for GET /api/v1/version.
+	// Version is the version of coalmine, for GET /api/v1/version.
 	Version string
 	// Log receives failures and the actions of operators; nil discards them.
 	Log *slog.Logger

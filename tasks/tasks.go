@@ -211,7 +211,7 @@ type Task struct {
 
 // Progress is the progress of a task, for display only.
 type Progress struct {
-	// Done of Total units; Total is 0 if unknown.
+	// Done and Total count units of work; Total is 0 if unknown.
 	Done, Total int64
 	// Tokens is the number of training or scoring tokens handled so far.
 	Tokens int64

@@ -15,7 +15,7 @@ import (
 type FileError struct {
 	Name  string
 	Fault string // a clause
-	// Size in bytes of a file that is too large, and its Limit; else 0.
+	// Size is the size in bytes of a file that is larger than its Limit; both are 0 for other faults.
 	Size, Limit int64
 }
 

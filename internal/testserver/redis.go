@@ -205,8 +205,8 @@ type S3 struct {
 	SecretKey string
 	// Dir is the directory; its subdirectory Bucket holds the objects as files.
 	Dir string
-	// scheme of its endpoint, and the certificate file of the authority that
-	// signed its certificate; "" without TLS.
+	// scheme is that of the endpoint, ca the certificate file of the authority that signed the server's
+	// certificate; "" without TLS.
 	scheme, ca string
 }
 

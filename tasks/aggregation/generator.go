@@ -14,10 +14,10 @@ import (
 // descent (Augenstein et al. 2020, algorithm 1, GenUpdate). It reads no data except through the
 // discriminator, so it has the same guarantee by post-processing.
 type Generator struct {
-	// Steps after a round, and images per step.
+	// Steps is the number of steps after a round, Batch the number of images in a step.
 	Steps int `json:"steps"`
 	Batch int `json:"batch"`
-	// LearningRate of a step.
+	// LearningRate is the learning rate of a step.
 	LearningRate float64 `json:"learning_rate"`
 }
 

@@ -53,12 +53,13 @@ type Description struct {
 	AtEnd bool
 	// Pairs selects the models of pairs that the audit measures. The zero value selects no models.
 	Pairs Pairs
-	// OutcomeBlob of the last node is the outcome, as JSON. If empty, the node's metrics are the outcome.
+	// OutcomeBlob is the blob of the last node with the outcome, as JSON. If empty, the node's metrics are
+	// the outcome.
 	OutcomeBlob string
 	// EveryRound adds the outcome of every measured round to the curve, by the audit's name.
 	EveryRound bool
-	// CanaryOutcomesBlob of the last node is a JSON array of an object for each canary of the canaries block;
-	// results show its members with the canary. Empty if there are no such objects.
+	// CanaryOutcomesBlob is the blob of the last node with a JSON array of an object for each canary of the
+	// canaries block; results show its members with the canary. Empty if canaries have no outcomes.
 	CanaryOutcomesBlob string
 
 	Outcome func() Outcome
@@ -87,8 +88,8 @@ type Description struct {
 	Measures []Measure
 	Canary   []Measure
 
-	// The fields below may be nil. Marked reports whether the leading texts of an outcome mislead without its
-	// note.
+	// Marked reports whether the leading texts of an outcome mislead without its note. It and the fields
+	// below may be nil.
 	Marked func(Outcome) bool
 	// Among returns the number of sequences that a canary was ranked among, or false without a rank by this
 	// audit. At most one description has it.

@@ -58,8 +58,8 @@ func (e *Estimate) Clip(least, most float64) {
 	}
 }
 
-// Pool sets the interval of a mean of counts to that of their pooled share, in counts of a group of the mean size: if
-// few things are counted, Student's interval is too narrow. One group gives no interval.
+// Pool sets the interval of a mean of counts to that of their pooled share, in counts of a group of the mean
+// size: for small counts, Student's interval is too narrow. One group gives no interval.
 func (e *Estimate) Pool(s Share) {
 	if e.N > 1 && s.Of > 0 {
 		size := float64(s.Of) / float64(e.N)

@@ -30,14 +30,14 @@ func Asked(f Fields) bool { return !reflect.ValueOf(f).Elem().Field(0).IsZero() 
 
 // Scorer is implemented by Fields of an audit that advances states of the model and scores them.
 type Scorer interface {
-	// States is the approximate number of states for one measurement.
+	// States returns the approximate number of states for one measurement.
 	States(s *Setting) float64
 }
 
 // Worker is implemented by Fields of an audit that also trains networks or fits distributions.
 type Worker interface {
-	// Work is the approximate number of floating-point operations for one model, at the speed of the model's
-	// own.
+	// Work returns the approximate number of floating-point operations for one model, at the speed of the
+	// model's own.
 	Work(s *Setting) float64
 }
 

@@ -44,7 +44,7 @@ type Measure struct {
 	// Better is the direction of better numbers; empty if there is none. Rows of replicates are compared by measures
 	// of utility, and among rows of equal utility the first other measure with a direction decides.
 	Better Direction
-	// If the number counts canaries, Among names the measure of the possible count, and Canary the paired
+	// Among names the measure of the possible count, if the number counts canaries, and Canary the paired
 	// measure of their outcomes that it counts.
 	Among, Canary string
 

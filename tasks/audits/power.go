@@ -44,7 +44,7 @@ type Leak struct {
 	Default, Min, Max float64
 }
 
-// Size is a number of things that an audit examines.
+// Size is a number of units that an audit examines.
 type Size struct {
 	// Unit is the singular noun: "canary".
 	Unit string

@@ -39,7 +39,8 @@ type Setting struct {
 	// Own reports whether users train on their own examples and canaries: no selection, sanitizing,
 	// filtering, or division among devices.
 	Own bool
-	// TestFraction of the examples is held out, or the split TestSplit, if not empty.
+	// TestFraction is the share of the examples that is held out; TestSplit, if not empty, is the split held
+	// out instead.
 	TestFraction numbers.Probability
 	TestSplit    string
 	// Design is canaries.design, the default design of audits' own canaries. It is set only while the audits are

@@ -15,13 +15,13 @@ import (
 // Confidence is the confidence of the intervals of shares.
 const Confidence = 0.95
 
-// Share is the number and share of things with a property.
+// Share is the number and share of observations with a property.
 type Share struct {
 	Count int `json:"count"`
 	Of    int `json:"of"`
 	// Share is Count / Of, in [0, 1]; 0 if Of is 0.
 	Share float64 `json:"share"`
-	// Low and High are the interval of Clopper and Pearson (1934): if each thing independently has the
+	// Low and High are the interval of Clopper and Pearson (1934): if each observation independently has the
 	// property with one probability, they contain it in at least Confidence of the cases.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
@@ -90,7 +90,7 @@ func (s Share) AtLeast(p float64) float64 {
 }
 
 // Differ returns the p-value of Fisher's exact test of two shares, twice the smaller tail, at most 1. It
-// assumes independent things.
+// assumes independent observations.
 func Differ(a, b Share) float64 {
 	if a.Of == 0 || b.Of == 0 {
 		return 1
@@ -103,7 +103,7 @@ func Differ(a, b Share) float64 {
 	return min(1, 2*hypergeometricTail(a.Count, a.Of, b.Of, all))
 }
 
-// hypergeometricTail returns the probability that at most k of the drawn things are among n of n + m.
+// hypergeometricTail returns the probability that at most k of the drawn ones are among n of n + m.
 func hypergeometricTail(k, n, m, drawn int) float64 {
 	term := math.Exp(logChoose(n, k) + logChoose(m, drawn-k) - logChoose(n+m, drawn))
 	sum := 0.0
@@ -118,7 +118,7 @@ func logChoose(n, k int) float64 {
 	return -mathext.Lbeta(float64(n-k+1), float64(k+1)) - math.Log1p(float64(n))
 }
 
-// Ratio is a share of things in independent groups, such as words in sentences.
+// Ratio is a share of observations in independent groups, such as words in sentences.
 type Ratio struct {
 	groups      float64
 	count, size float64
@@ -138,14 +138,14 @@ func (r *Ratio) Add(count, size int) {
 }
 
 // Share returns the share with the interval of Korn and Graubard (1998): that of Clopper and Pearson for the
-// number of independent things with the ratio's variance, corrected for few groups. If the variance is 0,
-// that number is the number of groups.
+// number of independent observations with the ratio's variance, corrected for few groups. If the variance is
+// 0, that number is the number of groups.
 func (r *Ratio) Share() Share { return r.share(min(r.groups, r.size), r.size) }
 
-// ShareOfCanaries is Share for things that hardly depend on each other, such as the canaries of a training.
-// They count at most as independent, as in the standard of the NCHS for a variance of 0 (Parker et al. 2017).
-// The correction for few groups stays, down to the number of groups (ours). So groups that differ more never
-// have a narrower interval.
+// ShareOfCanaries is Share for observations that hardly depend on each other, such as the canaries of a
+// training. They count at most as independent, as in the standard of the NCHS for a variance of 0 (Parker et
+// al. 2017). The correction for few groups stays, down to the number of groups (ours). So groups that differ
+// more never have a narrower interval.
 func (r *Ratio) ShareOfCanaries() Share {
 	if r.groups < 2 || r.size < 2 {
 		return r.Share()
@@ -154,7 +154,7 @@ func (r *Ratio) ShareOfCanaries() Share {
 	return r.share(most, most)
 }
 
-// share returns the share with its interval. withoutVariance is the number of independent things if the
+// share returns the share with its interval. withoutVariance is the number of independent observations if the
 // groups do not differ; otherwise it is computed, and limited by most.
 func (r *Ratio) share(withoutVariance, most float64) Share {
 	s := NewShare(int(r.count), int(r.size))
@@ -164,13 +164,13 @@ func (r *Ratio) share(withoutVariance, most float64) Share {
 	return s
 }
 
-// fewGroups returns the squared ratio of Student's t for the things and for the groups.
+// fewGroups returns the squared ratio of Student's t for the observations and for the groups.
 func (r *Ratio) fewGroups() float64 {
 	fewer := StudentT(int(r.size)-1) / StudentT(int(r.groups)-1)
 	return fewer * fewer
 }
 
-// effective returns the equivalent number of independent things.
+// effective returns the equivalent number of independent observations.
 func (r *Ratio) effective(withoutVariance, most float64) float64 {
 	if r.groups < 2 || r.size == 0 {
 		return min(r.groups, r.size)

@@ -9,9 +9,9 @@
 //	partition  balanced users -> the population: by-user, or iid
 //	           (package filters removes examples from it)
 //
-// Records come from package source, in tokens of package text or the numbers of package images;
-// package faults damages them on purpose. Balanced users, partitions and what trains are package
-// population. The words used here:
+// Records come from package source, in tokens of package text or the numbers of package images; package
+// faults damages them on purpose. Package population has balanced users, partitions and the population that
+// trains. The words used here:
 //
 //   - A source is one or more files of JSON lines, {"user": …, "text": …},
 //     plain, gzip or Zstandard. Each line is an example. At the image level it is

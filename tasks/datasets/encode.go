@@ -47,11 +47,11 @@ type EncodeParams struct {
 	// and labels of texts. It is 0 at the byte level, which has a fixed vocabulary, and the
 	// tokenizer's number of tokens at the subword level.
 	VocabularySize int `json:"vocabulary_size"`
-	// TestFraction of the examples are the test part, each by its own coin, and ValidationFraction
-	// of the remaining examples the validation part.
+	// TestFraction is the probability with which each example is in the test part, ValidationFraction that
+	// with which each of the others is in the validation part.
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
-	// TrainShare of the training part's examples are used, each by its own coin; the remaining
+	// TrainShare is the probability with which each example of the training part is used; the remaining
 	// examples are in no stream. 0 uses all. The vocabulary comes from the whole part.
 	TrainShare float64 `json:"train_share,omitempty"`
 	// Grouped reports whether the corpus has groups.

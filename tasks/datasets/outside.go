@@ -116,7 +116,8 @@ func (e *encoder) eachOutside(words []int32, do func(tokens []int32) error) erro
 
 // Outside makes a Recipe select the words outside a vocabulary. The zero value selects no words.
 type Outside struct {
-	// Size of the vocabulary, the most frequent words of the training part without faults.
+	// Size is the number of words of the vocabulary, the most frequent words of the training part without
+	// faults.
 	Size int `json:"size,omitempty"`
 	// Sequence is the length in words at which sentences are cut; 0 means SentenceWords.
 	Sequence int `json:"sequence,omitempty"`

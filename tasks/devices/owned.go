@@ -12,7 +12,7 @@ import (
 
 // Owned counts the examples and groups of a user to divide.
 type Owned struct {
-	// Examples of the user, at least 0.
+	// Examples is the number of the user's examples, at least 0.
 	Examples int
 	// Groups holds the number of examples in each group of the user, at least 1, in the order of
 	// population.GroupsBlob; nil unless the prior is Groups.

@@ -32,8 +32,8 @@ func (Prior) Choices() []string {
 type SplitParams struct {
 	Seed  uint64 `json:"seed"`
 	Prior Prior  `json:"prior"`
-	// Share of a user's examples that are not private, above 0 and below 1: share x n of n, rounded
-	// to nearest; for Groups, the nearest number of examples in whole groups.
+	// Share is the share of a user's examples that are not private, above 0 and below 1: share x n of n,
+	// rounded to nearest; for Groups, the nearest number of examples in whole groups.
 	Share float64 `json:"share"`
 	// Count is the number of these examples that the adversary knows; the others are on no device.
 	// 0 means all.
@@ -91,8 +91,8 @@ func (p *SplitParams) Needed() int {
 
 // World is a population of users divided into devices.
 type World struct {
-	// Devices in the order of their numbers: in the order of users, the anonymous device of a user
-	// before the shadow device.
+	// Devices are in the order of their numbers: in the order of users, the anonymous device of a user before
+	// the shadow device.
 	Devices []Device
 	// Sizes holds the number of examples of each device, at least 1.
 	Sizes []int

@@ -31,8 +31,8 @@ type Replayed struct {
 	Parts   []ReplayedPart `json:"parts"`
 	Cohorts [][]int        `json:"cohorts"`
 
-	// Sums of each repeat, one after another, in clip norms: without noise, without a member of the
-	// cohort, without a member outside it, and with noise.
+	// Whole, Inside, Outside and Noisy are the sums of each repeat, one after another, in clip norms: without
+	// noise, without a member of the cohort, without a member outside it, and with noise.
 	Whole   []float32 `json:"-"`
 	Inside  []float32 `json:"-"`
 	Outside []float32 `json:"-"`

@@ -78,7 +78,7 @@ type Metrics struct {
 	// Files and Bytes measure the folder out.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Rows of metrics, and their last round; 0 without rows.
+	// Rows is the number of rows of metrics, LastRound their last round; 0 without rows.
 	Rows      int   `json:"rows"`
 	LastRound int64 `json:"last_round,omitempty"`
 }
@@ -129,7 +129,7 @@ type training struct {
 	workspace *childprocess.Workspace
 
 	rows metricRows
-	// members of the training data, by unit.
+	// members are the numbers of members of the training data, by unit.
 	members map[string]int
 	// kept is the state for the next execution; stored has its listed files by path.
 	kept        tasks.Kept

@@ -93,10 +93,9 @@ type TrainingParams struct {
 	WholeUsers bool `json:"whole_users,omitempty"`
 	// Devices reports whether users are divided into devices, which train instead.
 	Devices bool `json:"devices,omitempty"`
-	// Sampling of the cohorts or, in central training with clipping, of the batches; otherwise
-	// empty.
+	// Sampling is that of the cohorts or, in central training with clipping, of the batches; otherwise empty.
 	Sampling privacy.Sampling `json:"sampling,omitempty"`
-	// Separation and Participations of separated cohorts; 0 if they follow from the users.
+	// Separation and Participations are those of separated cohorts; 0 if they follow from the users.
 	Separation     int `json:"separation,omitempty"`
 	Participations int `json:"participations,omitempty"`
 	// Mechanism correlates the noise of the rounds; nil if it is independent.
@@ -108,9 +107,9 @@ type TrainingParams struct {
 	// NoiseBy is privacy.ByDevices if every device adds a share of the noise, empty if the server
 	// adds it.
 	NoiseBy privacy.NoiseBy `json:"noise_by,omitempty"`
-	// Conversion of the epsilons, empty for privacy.Classic.
+	// Conversion is the conversion to the epsilons; empty for privacy.Classic.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
-	// Accountant of epsilon_proved and the budget; it is set with clipping. Empty means privacy.RDP
+	// Accountant is that of epsilon_proved and the budget; it is set with clipping. Empty means privacy.RDP
 	// and is omitted from the report, to keep the bytes of older cells.
 	Accountant privacy.Accountant `json:"accountant,omitempty"`
 	// Randomness is privacy.Secret if noise and cohorts come from a key, empty if they come from
@@ -121,9 +120,9 @@ type TrainingParams struct {
 	// QuantizeBits is the number of bits that the weights of the measured models were rounded to, 0
 	// without rounding.
 	QuantizeBits int `json:"quantize_bits,omitempty"`
-	// Adaptive clipping; nil with a fixed clip norm.
+	// Adaptive is the adaptive clipping; nil with a fixed clip norm.
 	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
-	// Budget of the training; nil if there is none.
+	// Budget is the budget of the training; nil if there is none.
 	Budget *privacy.Budget `json:"budget,omitempty"`
 }
 

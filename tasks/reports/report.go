@@ -257,7 +257,7 @@ func (c *Canary) UnmarshalJSON(data []byte) error {
 type Point struct {
 	Round   int
 	Utility json.RawMessage
-	// Metrics of the audits, by name.
+	// Metrics are the audits' metrics, by name.
 	Metrics encoding.Object
 	// Privacy is the cost of the training so far; nil if no privacy is claimed.
 	Privacy *Cost

@@ -82,7 +82,7 @@ type Left struct {
 	// AtLeast is the required number of a user's selected examples; 0 if the threshold is
 	// a percentile.
 	AtLeast int `json:"at_least,omitempty"`
-	// Side of a Percentile of the users' accuracies.
+	// Side is the side of a Percentile of the users' accuracies.
 	Side       Side    `json:"side,omitempty"`
 	Percentile float64 `json:"percentile,omitempty"`
 	Users      int     `json:"users"`

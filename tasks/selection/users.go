@@ -124,11 +124,11 @@ func Percentile(sorted []float64, percentile float64) float64 {
 
 // Accuracy measures a classifier on the users of a population.
 type Accuracy struct {
-	// Users with examples, their examples, and the number of correct predictions.
+	// Users counts the users with examples, Examples their examples, Correct the correct predictions.
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
 	Correct  int `json:"correct"`
-	// Percentiles of the users' shares of correct examples: the 5th, 25th, 50th, 75th and 95th.
+	// Percentiles are those of the users' shares of correct examples: the 5th, 25th, 50th, 75th and 95th.
 	Percentiles [5]float64 `json:"percentiles"`
 	// Histogram counts the users by that share, in twenty bins of 5%; the last includes 100%.
 	Histogram [histogramBins]int `json:"histogram"`

@@ -20,7 +20,7 @@ import (
 // expected size if it is random.
 type DPSGDParams struct {
 	SGDParams // Order is empty: the sampling chooses the examples of a step
-	// Sampling of a step's batch from all records.
+	// Sampling is the sampling of a step's batch from all records.
 	Sampling privacy.Sampling `json:"sampling"`
 	// Clip bounds the L2 norm of each record's gradient over all tensors together.
 	Clip float64 `json:"clip"`

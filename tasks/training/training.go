@@ -251,7 +251,7 @@ const ModelInput = "model"
 
 // QuantizeParams are the parameters of training/quantize.
 type QuantizeParams struct {
-	// Bits for each parameter, 2 to 8.
+	// Bits is the number of bits for each parameter, 2 to 8.
 	Bits int `json:"bits"`
 }
 

@@ -203,7 +203,7 @@ func (f Count) String() string {
 
 // Params lists the faults to plant in a source.
 type Params struct {
-	// Faults in order of application: to the text, then in the tokenizer, then to the words.
+	// Faults are in the order of application: to the text, then in the tokenizer, then to the words.
 	Faults []Planted `json:"faults,omitempty"`
 	// FaultSeed draws the users and examples, 0 without faults.
 	FaultSeed uint64 `json:"fault_seed,omitempty"`

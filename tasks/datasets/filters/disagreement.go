@@ -108,7 +108,7 @@ type RemovedConfiguration struct {
 // DisagreedCanary is a canary and its losses under the two models.
 type DisagreedCanary struct {
 	Number int `json:"number"`
-	// Copies in each half.
+	// Copies counts the copies in each half.
 	Copies [2]int `json:"copies"`
 	// Losses under the model of each half, in nats a token.
 	Losses  [2]float64 `json:"losses"`

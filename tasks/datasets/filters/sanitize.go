@@ -82,7 +82,7 @@ type PatternFindings struct {
 // CaughtCanary is a canary and the result of its sanitization.
 type CaughtCanary struct {
 	Number int `json:"number"`
-	// Copies in the population before sanitization.
+	// Copies counts the copies in the population before sanitization.
 	Copies int  `json:"copies"`
 	Caught bool `json:"caught"`
 }

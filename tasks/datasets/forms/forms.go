@@ -140,7 +140,7 @@ type Row struct {
 	Tags  []string
 	// Group within the user's rows, such as an album or a document.
 	Group *string
-	// Split of the row, if there are splits.
+	// Split is the split of the row; nil without splits.
 	Split *string
 	// Unit and Number are the position: "row" 7, from 1.
 	Unit   string
@@ -167,12 +167,12 @@ func (f *Fault) Unwrap() error { return f.Err }
 
 // Options holds options for reading a file.
 type Options struct {
-	// Columns with other names than the form's defaults.
+	// Columns are the columns with other names than the form's defaults.
 	Columns Columns
 	Needs   Needs
 	// Splits to read if the form has its own splits; empty means "train".
 	Splits []string
-	// Unit of text files.
+	// Unit is the unit of text files.
 	Unit Unit
 	// MaxRow is the longest row, in bytes.
 	MaxRow int

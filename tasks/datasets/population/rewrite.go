@@ -98,7 +98,8 @@ type Writer struct {
 	before  *Population
 	atLeast int // users with fewer examples are dropped, and later users renumbered
 	overlay Overlay
-	// groups of the kept examples; nil without groups.
+	// groups has the groups of the kept examples, groupsBefore those of all examples before; nil without
+	// groups.
 	groupsBefore, groups []uint32
 }
 

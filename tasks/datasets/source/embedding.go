@@ -11,7 +11,7 @@ import (
 
 // Embeddings holds a vector per user: the mean over the user's lines.
 type Embeddings struct {
-	// Users in the order of their first lines.
+	// Users are in the order of their first lines.
 	Users []string
 	// Values is the length of a vector.
 	Values int

@@ -16,9 +16,9 @@ import (
 // Origin names the form of a source and the fields to read. The zero value detects the form from
 // the content, and stops at the first fault.
 type Origin struct {
-	// Form of all files; empty detects it from the content of each.
+	// Form is the form of all files; empty detects it from the content of each.
 	Form forms.Form `json:"form,omitempty"`
-	// Columns with other names than the form's defaults.
+	// Columns are the columns with other names than the form's defaults.
 	Columns forms.Columns `json:"columns,omitzero"`
 	// Unit is the part of a text file that is an example; empty means a line.
 	Unit forms.Unit `json:"unit,omitempty"`

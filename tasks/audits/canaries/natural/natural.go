@@ -29,7 +29,7 @@ type Params struct {
 	References int `json:"references"`
 	// Search is the maximum number of nodes that a search for a finding expands; 0: no search.
 	Search int `json:"search,omitempty"`
-	// The task ranks every Shares-th finding, starting with number Share.
+	// Share and Shares select the task's findings: every Shares-th, starting with number Share.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
 }

@@ -36,7 +36,7 @@ type Params struct {
 type Group struct {
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Prefixes are the given numbers of words, ascending; Prefix is the one for the outcome.
+	// Prefix is the number of words for the outcome, Prefixes are all given numbers, ascending.
 	Prefix   int   `json:"prefix"`
 	Prefixes []int `json:"prefixes"`
 }

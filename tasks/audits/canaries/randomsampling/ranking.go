@@ -101,7 +101,7 @@ func (r *ranker) atRoot(lane int) *walker {
 	return w
 }
 
-// used yields the walkers that there are.
+// used yields the walkers that are not nil.
 func (r *ranker) used(yield func(*walker) bool) {
 	for _, w := range r.walkers {
 		if w != nil && !yield(w) {

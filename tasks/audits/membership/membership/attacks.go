@@ -205,7 +205,7 @@ type world struct {
 	target     []float64
 	references [][]float64
 	in         [][]bool
-	// texts of the users may be nil.
+	// texts are the users' texts. It may be nil.
 	texts []UserText
 }
 

@@ -25,9 +25,9 @@ import (
 // place, and takes a proposal if the sum falls.
 //
 // The objective follows the idea of canaries optimized for an audit (Boglioni et al. 2025, arXiv 2507.15836),
-// the exchange of tokens that of HotFlip (Ebrahimi et al. 2018). Both choose tokens by second derivatives, which
-// the trainer does not compute; here the proposals are random. The task knows the initial model and users' data,
-// not the coins and nothing that was trained.
+// the exchange of tokens that of HotFlip (Ebrahimi et al. 2018). Both choose tokens by second derivatives,
+// which the trainer does not compute; here the proposals are random. The task knows the initial model and
+// users' data, but neither the coins nor a trained model.
 //
 // Cosines are those of sketches: element i of a gradient, with a random sign, is added to element i modulo
 // sketchLength. A sketched cosine has the right mean, and an error of about 1/sqrt(sketchLength).

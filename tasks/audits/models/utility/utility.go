@@ -161,7 +161,7 @@ func (p *PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evalu
 // Evaluator tallies the predictions of examples. Errors are permanent if a retry cannot succeed.
 type Evaluator func(examples [][]int32) (models.Evaluation, error)
 
-// ours makes errors permanent: our models are functions of the examples.
+// ours makes errors permanent: models of Coalmine are functions of the examples.
 func ours(evaluate Evaluator) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		evaluation, err := evaluate(examples)

@@ -134,7 +134,7 @@ type named struct {
 	*pairs.Measurement
 }
 
-// all returns the measurements that there are.
+// all returns the measurements, without missing ones.
 func (v *Outcome) all() []named {
 	all := []named{{"anonymous updates", v.Anonymous}, {"of seen users", v.Seen}, {"of unseen users", v.Unseen}}
 	return lists.Filter(all, func(x named) bool { return x.Measurement != nil })

@@ -97,7 +97,7 @@ type named struct {
 	*Measurements
 }
 
-// all returns the measurements that there are.
+// all returns the measurements, without missing ones.
 func (v *Outcome) all() []named {
 	all := []named{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}}
 	return lists.Filter(all, func(x named) bool { return x.Measurements != nil })
