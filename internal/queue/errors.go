@@ -33,6 +33,7 @@ func (t *KnownError) Error() string {
 // Unwrap returns one of the errors above and the server's error.
 func (t *KnownError) Unwrap() []error { return []error{t.mark, t.err} }
 
+// Brief returns the message without the remedy and the server's error.
 func (t *KnownError) Brief() string { return t.mark.Error() + ": " + t.cause }
 
 // meaning is the meaning of an error of Redis. Callers decide on the mark.

@@ -268,6 +268,7 @@ func Qualified(of string, measures ...Measure) []Measure {
 // Decides reports whether the value is a bool.
 func (m *Measure) Decides() bool { return m.Of.kind == reflect.TypeFor[bool]() }
 
+// FieldColumn is a column of CSV and Parquet.
 type FieldColumn struct {
 	Name string
 	// Doc is that of the measure, or names the end of its interval.
@@ -281,6 +282,7 @@ type FieldColumn struct {
 // Value returns the column's value of a model or a canary; nil for null.
 func (c *FieldColumn) Value(of any) any { return c.of(of) }
 
+// FieldColumns returns the columns of measures, in their order.
 func FieldColumns(measures []Measure) (columns []FieldColumn) {
 	for i := range measures {
 		columns = append(columns, measures[i].columns()...)

@@ -78,6 +78,7 @@ func (r Rules) Tokenize(text string) []string {
 	return words
 }
 
+// HasWord reports whether a text has a word, by the first version of the rules if first is set.
 func HasWord(text string, first bool) bool {
 	t := Tokenizer{First: first}
 	for range t.Words(text) {

@@ -147,6 +147,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return fmt.Sprintf("enumerated: all %d sequences that can follow the prefix; exposure is exact, at most %.2f bits", v.Sequences, v.MaxExposure())
 }
 
+// MaxExposure implements exposure.Bounded.
 func (v *Outcome) MaxExposure() float64 { return math.Log2(float64(v.Sequences)) }
 
 // CanaryOutcome is the exact rank of a canary. All fields are null without the audit.

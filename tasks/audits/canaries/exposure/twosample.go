@@ -32,6 +32,7 @@ type Samples struct {
 	P *float64 `json:"p,omitempty"`
 }
 
+// Sample describes the exposures of a group of canaries.
 type Sample struct {
 	// Copies is the number of copies of each; 0 if they differ, or without copies.
 	Copies   int `json:"copies,omitzero"`

@@ -92,6 +92,7 @@ func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding
 	return rank, err
 }
 
+// Searched is the result of the search for one finding.
 type Searched struct {
 	// Extracted reports whether the search proved the finding to be the most likely sequence of its form.
 	Extracted bool `json:"extracted"`

@@ -158,6 +158,7 @@ type Outcome struct {
 	Lowest     *audits.Configuration `json:"lowest"`
 }
 
+// MaxExposure implements exposure.Bounded.
 func (v *Outcome) MaxExposure() float64 { return math.Log2(float64(v.References)) }
 
 // CanaryOutcome is the rank of a canary. All fields are null without the audit.

@@ -138,6 +138,7 @@ func (s *Sampling) Work() (sum models.Work) {
 	return sum
 }
 
+// Rank ranks a canary, by its number, among the references.
 func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	words := s.canaries[canary].Tokens
 	tree := s.ranker.walker(0).tree

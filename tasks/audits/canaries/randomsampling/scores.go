@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/external"
 )
 
+// Interval has the lowest and the highest possible rank, inclusive.
 type Interval struct{ Low, High int64 }
 
 // sequentialBlock is the number of references that are scored together. It does not affect results.
@@ -75,6 +76,7 @@ func (s *Sequential) FirstCosts(ctx context.Context, prefix []int32, n int) ([]f
 	return s.shared(ctx, prefix, 0, rows)
 }
 
+// FirstSequences returns the first n references, without the prefix.
 func (s *Sequential) FirstSequences(n int) ([][]int32, error) {
 	draws, err := s.drawFirst(n)
 	if err != nil {

@@ -114,6 +114,7 @@ type Outcome struct {
 	Fits    []Fit    `json:"fits"`
 }
 
+// MinP returns the least p-value of the fits; 1 without fits.
 func (v *Outcome) MinP() float64 {
 	least := 1.0
 	for _, f := range v.Fits {
