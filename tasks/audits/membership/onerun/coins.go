@@ -31,8 +31,8 @@ import (
 // Canaries, users and coins have separate random streams: the users of units
 // depend neither on the coins nor on the length of the canaries.
 //
-// Params: CoinsParams. Inputs: "population": datasets/partition; "shards": where
-// its stream is; "parts": datasets/encode; for canaries.LearnedWords "learned": Learned. Metrics and blobs are those of
+// Params: CoinsParams. Inputs: "population": datasets/partition; "shards": where its stream is; "parts":
+// datasets/encode; for canaries.LearnedWords "learned": Learned. Metrics and blobs are those of
 // datasets/partition, the canaries of the audit after the existing ones, and
 //
 //	units  JSON array of audits.Unit: the coins, which the audit reads and no training
