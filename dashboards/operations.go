@@ -211,7 +211,6 @@ func (o operation[A]) post(ctx context.Context, c *Client, query url.Values, bod
 	return o.send(c, request)
 }
 
-// posting returns a request with a body in JSON.
 func (o operation[A]) posting(ctx context.Context, c *Client, query url.Values, body any, names ...string) (*http.Request, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -224,7 +223,6 @@ func (o operation[A]) posting(ctx context.Context, c *Client, query url.Values, 
 	return request, err
 }
 
-// send sends a request and decodes the answer.
 func (o operation[A]) send(c *Client, request *http.Request) (answer A, err error) {
 	response, err := c.send(request)
 	if err != nil {

@@ -62,7 +62,6 @@ type RunnerNode struct {
 	Differs bool
 }
 
-// NewRunner returns an empty runner.
 func NewRunner() *Runner {
 	r := &Runner{nodes: map[storage.Key]*RunnerNode{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*RunnerKeeper{}, memo: newMemo()}
 	r.Source = r
@@ -223,7 +222,6 @@ type within struct {
 	outer Source
 }
 
-// of returns the source of a node.
 func (w within) of(key storage.Key) Source {
 	if w.Node(key) != nil {
 		return w.Runner

@@ -102,7 +102,6 @@ func (m *metrics) counted(kind string, report func(tasks.Progress)) func(tasks.P
 	}
 }
 
-// gauge returns the metrics of a cache under a name.
 func (m *metrics) gauge(name string) cacheMetrics {
 	return cacheMetrics{
 		hits:   m.lookups.WithLabelValues(name, "hit"),

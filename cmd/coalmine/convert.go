@@ -60,7 +60,6 @@ func (o *converting) addSize(f *pflag.FlagSet) {
 	f.IntVar(&o.Shape.Channels, "channels", 1, "channels to write: 1 (grey) or 3 (red, green and blue)")
 }
 
-// addColumns adds the flags for the columns of a table.
 func addColumns(f *pflag.FlagSet, c *conversion.Columns, image string) {
 	f.StringVar(&c.Image, image+"-column", image, "column of the images")
 	f.StringVar(&c.User, "user-column", "user", "column of the users")

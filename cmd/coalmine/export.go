@@ -99,7 +99,6 @@ func (f *exportFlags) get(ctx context.Context, api control.API, run, cell string
 	return api.Model(ctx, run, cell, f.round)
 }
 
-// name returns the name of the file.
 func (f *exportFlags) name(run, cell string, data []byte) string {
 	switch {
 	case f.output != "":

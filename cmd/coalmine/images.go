@@ -54,7 +54,6 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.BoolVar(&i.SkipFaults, "skip-faults", false, "skip and count faulty records")
 }
 
-// addTable adds the flags for the form of a table.
 func (i *inspecting) addTable(f *pflag.FlagSet) {
 	f.StringVar((*string)(&i.Form), "form", "", "form of the files, if their content does not show it: "+strings.Join(forms.Form("").Choices(), ", "))
 	f.StringToStringVar(&i.called, "column", nil, "name of a column in the file, such as user=author or text=body")

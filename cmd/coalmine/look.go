@@ -241,7 +241,6 @@ func deviceText(d queue.Device) string {
 	return text
 }
 
-// storageAge returns the age of a status read from storage.
 func storageAge(s *status.Run) string {
 	if s.LastProgress.IsZero() {
 		return "read from storage, which has no outputs yet"

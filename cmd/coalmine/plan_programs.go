@@ -250,7 +250,6 @@ func (m *measured) example(i int) []int32 {
 	return append(content, text.End)
 }
 
-// tokens returns n ordinary tokens.
 func (m *measured) tokens(i, n int) []int32 {
 	return lists.Map(contracts.Numbers(i, n, m.experiment.Data.OrdinaryTokens()), func(number int) int32 { return text.FirstWord + int32(number) })
 }

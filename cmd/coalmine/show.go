@@ -62,7 +62,6 @@ func newShowCommand(g *global) *cobra.Command {
 	return c
 }
 
-// onlyCell reduces a spec to one cell.
 func onlyCell(spec *experiment.Spec, name string) error {
 	if c := lists.Find(spec.Cells, func(c *experiment.Cell) bool { return c.Name == name }); c != nil {
 		spec.Cells = []experiment.Cell{*c}

@@ -50,7 +50,6 @@ func residentBelow(root int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// processes returns all visible processes.
 func processes() map[int]process {
 	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	all := make(map[int]process, len(paths))

@@ -149,7 +149,6 @@ func (r *running) look(ctx context.Context) error {
 	}
 }
 
-// limits returns an error if a limit is exceeded.
 func (r *running) limits() error {
 	if r.most == 0 {
 		return nil
@@ -259,7 +258,6 @@ func (w *Workspace) LeftBehind() ([]string, error) {
 	return names, err
 }
 
-// Path returns the path of the directory.
 func (w *Workspace) Path() string { return w.path }
 
 // Remove deletes the directory and its content.
@@ -289,7 +287,6 @@ func (w *Workspace) Put(name string, data []byte) error {
 // Folder makes a folder and its parents.
 func (w *Workspace) Folder(name string) error { return w.root.MkdirAll(name, 0o777) }
 
-// RemoveFolder removes a folder and its content.
 func (w *Workspace) RemoveFolder(name string) error { return w.root.RemoveAll(name) }
 
 // File is an entry of a listing.

@@ -77,7 +77,6 @@ func NewLink(t testing.TB, target string) *Link {
 // Addr returns the host:port for clients.
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
-// Set changes the state.
 func (l *Link) Set(s State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

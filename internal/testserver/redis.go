@@ -210,7 +210,6 @@ type S3 struct {
 	scheme, ca string
 }
 
-// StartS3 starts a server.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	return startS3(t, "http://", "")

@@ -63,7 +63,6 @@ func (c *Canaries) Size(n int) Size {
 	return Size{Unit: "canary", N: n, Path: "canaries.per_configuration", Value: c.PerConfiguration}
 }
 
-// Numbers returns the numbers of the sizes.
 func (s *Statement) Numbers() []int {
 	return lists.Map(s.Sizes, func(size Size) int { return size.N })
 }

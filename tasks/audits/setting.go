@@ -83,7 +83,6 @@ func (s *Setting) UpdatesWork(units int, updates, step float64) float64 {
 	return (6 + step) * float64(s.Recorded.Layout.Values()) * float64(units) * updates
 }
 
-// RecordedUpdates returns the number of recorded updates.
 func (s *Setting) RecordedUpdates() float64 {
 	if s.Recorded == nil {
 		return 0
@@ -124,7 +123,6 @@ type Group struct {
 	Span
 }
 
-// Total returns the number of all canaries.
 func (c *Canaries) Total() int {
 	return int(c.Sum(func(g Group) float64 { return float64(g.Count) }))
 }

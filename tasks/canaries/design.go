@@ -30,7 +30,6 @@ func (Design) Choices() []string {
 // rareShare is the number of words of which one is rare.
 const rareShare = 10
 
-// Random reports whether canaries are random.
 func (d Design) Random() bool { return d == "" || d == RandomWords }
 
 func rare(words int) int { return (words + rareShare - 1) / rareShare }

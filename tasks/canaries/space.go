@@ -394,7 +394,6 @@ type Symbols struct {
 
 func isLower(b byte) bool { return 'a' <= b && b <= 'z' }
 
-// Alphabets lists all alphabets.
 func Alphabets() []Symbols { return alphabets.Entries() }
 
 // Choices lists the alphabets for an experiment file.

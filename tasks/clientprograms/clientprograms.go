@@ -35,7 +35,6 @@ type Program struct {
 	Image models.ImageShape `json:"image,omitzero"`
 }
 
-// OfImages reports whether it trains on images.
 func (p *Program) OfImages() bool { return p.Image != (models.ImageShape{}) }
 
 // ProgramUser is implemented by parameters of tasks that may ask a program.

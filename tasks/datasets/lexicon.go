@@ -188,7 +188,6 @@ func (l *lexicon) misread(text string) (cut bool) {
 	return len(kept) < len(words)
 }
 
-// found returns the counts of planted faults.
 func (l *lexicon) found() []faults.Count {
 	if l.faults == nil {
 		return nil
@@ -226,7 +225,6 @@ func (l *lexicon) number(word string) (number uint32, known bool) {
 	return uint32(id), known
 }
 
-// word returns the word with a number.
 func (l *lexicon) word(number int) string {
 	if l.reading.Level.Scheme().Symbols != nil {
 		return string([]byte{byte(number)})

@@ -34,7 +34,6 @@ type OutOfVocabularyParams struct {
 	Splits  bool `json:"splits,omitempty"`
 }
 
-// encode returns the parameters of Encode.
 func (p *OutOfVocabularyParams) encode() EncodeParams {
 	return EncodeParams{
 		Seed: p.Seed, Level: text.ByteLevel, TestFraction: p.TestFraction, ValidationFraction: p.ValidationFraction, TrainShare: p.TrainShare,
@@ -42,7 +41,6 @@ func (p *OutOfVocabularyParams) encode() EncodeParams {
 	}
 }
 
-// reading returns the reading of the words.
 func (p *OutOfVocabularyParams) reading() source.Reading {
 	return source.Reading{Level: text.ByteLevel, Sequence: p.Sequence}.Complete()
 }

@@ -47,12 +47,10 @@ type Recipe struct {
 	Secrets filters.Wanted `json:"secrets,omitzero"`
 }
 
-// Import returns the parameters of Import.
 func (r Recipe) Import(sources []storage.Digest, limits source.Limits) ImportParams {
 	return ImportParams{Sources: sources, Limits: limits, Reading: r.source().Shortest(), Params: r.faults()}
 }
 
-// source returns the reading of the source.
 func (r Recipe) source() source.Reading {
 	if r.selects() {
 		return source.Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped, Rules: r.Rules, Origin: r.Origin}
@@ -83,7 +81,6 @@ func (r Recipe) Vocabulary() (of Recipe, elsewhere bool) {
 	return of, len(r.Faults) > 0 && !r.Level.Scheme().Fixed()
 }
 
-// Encode returns the parameters of Encode.
 func (r Recipe) Encode() EncodeParams {
 	return EncodeParams{
 		Seed:               r.Seed,
@@ -105,7 +102,6 @@ func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
 	}
 }
 
-// Balance returns the parameters of Balance.
 func (r Recipe) Balance() population.BalanceParams {
 	return population.BalanceParams{Words: r.Words, HeldOutUsers: r.HeldOutUsers, Seed: r.Seed}
 }

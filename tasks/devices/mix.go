@@ -198,7 +198,6 @@ func (m *mixer) device(ctx context.Context, w *population.Writer, device int, ne
 	return nil
 }
 
-// count counts an example of an anonymous device.
 func (m *mixer) count(device int, examples *int) {
 	if !m.devices[device].Shadow {
 		*examples++

@@ -36,7 +36,6 @@ type Summary struct {
 	IID bool `json:"iid,omitempty"`
 }
 
-// String returns a sentence.
 func (s *Summary) String() string {
 	text := fmt.Sprintf("trained on %s of %s: %d private examples on anonymous ones, %d on those of an adversary who knows %s of a user's examples (%s)",
 		readable.Count(s.Devices, "device"), readable.Count(s.Seen+s.Unseen+s.HeldOut, "user"), s.Private, s.PriorExamples, s.Size, s.Prior)

@@ -85,7 +85,6 @@ func (x *training) write(ctx context.Context, v *text.Vocabulary, files []string
 	return n, nil
 }
 
-// writeUsers writes the examples of a run of users.
 func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *text.Vocabulary, p *population.Population, run span) error {
 	for u := run.first; u < run.end; u++ {
 		sentences, err := p.ReadUser(ctx, u)
@@ -149,7 +148,6 @@ func createImages(w *childprocess.Workspace, file string, m images.Shape, exampl
 	return f, nil
 }
 
-// write appends examples.
 func (f *exampleFile) write(examples []example) error {
 	var lines, pixels bytes.Buffer
 	encoder := json.NewEncoder(&lines)

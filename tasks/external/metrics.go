@@ -133,7 +133,6 @@ func (m *metricRows) check(l *metricLine, line []byte) error {
 // plausible reports whether a number can be a loss; losses may be negative.
 func plausible(loss float64) bool { return math.Abs(loss) <= score.MaxLoss }
 
-// shown returns a line for display.
 func shown(line []byte) string {
 	const most = 200
 	return childprocess.Printable(string(line), most)

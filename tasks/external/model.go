@@ -25,7 +25,6 @@ type ModelParams struct {
 	Image images.Shape `json:"image,omitzero"`
 }
 
-// OfImages reports whether the model classifies images.
 func (p *ModelParams) OfImages() bool { return p.Image != (images.Shape{}) }
 
 // ModelChoice names one of the two models of a training.
@@ -212,7 +211,6 @@ func (c *constancy) add(pairs []score.Pair, answers []score.Answer) int {
 	return len(c.texts)
 }
 
-// ShapeOf returns the shape of images for requests.
 func ShapeOf(m images.Shape) score.Shape {
 	return score.Shape{Height: m.Height, Width: m.Width, Channels: m.Channels}
 }

@@ -129,7 +129,6 @@ func (r *Replay) parse(said, file []byte) (*Replayed, error) {
 	return v, nil
 }
 
-// check returns an error for an impossible claim.
 func (c *ReplayClaim) check() error {
 	switch {
 	case !slices.Contains([]privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}, c.Sampling):

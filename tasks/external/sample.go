@@ -28,7 +28,6 @@ var checkSample = Sample{
 	Words: strings.Fields("the people of states are free and it was a bright cold day in april when clocks were striking my number is four eight"),
 }
 
-// text returns the text of example i.
 func (s *Sample) text(i int) string {
 	if s.Length == 0 {
 		from := i * 7 % (len(s.Words) - 8)

@@ -47,7 +47,6 @@ type TrainParams struct {
 	Replay *Replay `json:"replay,omitempty"`
 }
 
-// ofImages reports whether the examples are images.
 func (p *TrainParams) ofImages() bool { return p.Image != (images.Shape{}) }
 
 // check returns an error for parameters that no experiment has.

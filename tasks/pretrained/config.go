@@ -66,7 +66,6 @@ type rotations struct {
 	PartialRotary *float64 `json:"partial_rotary_factor"`
 }
 
-// family returns the family of the model.
 func (c *config) family() (*family, error) {
 	f := families[c.ModelType]
 	if f == nil {

@@ -93,7 +93,6 @@ func Open(from fs.FS, name string) (folder *Folder, err error) {
 	return f, f.checkTensors()
 }
 
-// Close closes the files.
 func (f *Folder) Close() error {
 	var errs []error
 	for _, file := range f.files {
@@ -166,7 +165,6 @@ func (f *Folder) decode(file string, into any) error {
 	return nil
 }
 
-// openWeights opens the files of weights.
 func (f *Folder) openWeights() error {
 	names := []string{weightsFile}
 	if _, err := fs.Stat(f.from, weightsFile); errors.Is(err, fs.ErrNotExist) {
@@ -305,7 +303,6 @@ func (f *Folder) readTokenizer(c *config) error {
 	return nil
 }
 
-// checkTensors checks the shapes of all tensors.
 func (f *Folder) checkTensors() error {
 	for _, t := range f.Model.Tensors() {
 		if t.Name == models.OutputBiasTensor {

@@ -50,7 +50,6 @@ func (s *Selection) explain(err error, left []Left) error {
 	return fmt.Errorf("%w (the selection leaves %d of %d users; %s)", err, s.Users, s.OfUsers, Leaves(left))
 }
 
-// String returns a sentence.
 func (s *Selection) String() string {
 	switch {
 	case s.Outcome == OfLowChance:

@@ -136,7 +136,6 @@ type Accuracy struct {
 
 const histogramBins = 20
 
-// AccuracyOf returns the accuracy over users.
 func AccuracyOf(users []UserAccuracy) *Accuracy {
 	a := new(Accuracy)
 	for _, u := range users {

@@ -195,7 +195,6 @@ func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, pop *popu
 	return c, err
 }
 
-// addAll trains the users.
 func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error {
 	defer c.dismiss()
 	c.sum.many = len(users) > 2

@@ -43,7 +43,6 @@ type Stopping struct {
 	StoppedAt int `json:"stopped_at"`
 }
 
-// String returns a sentence.
 func (s *Stopping) String() string {
 	text := fmt.Sprintf("early stopping took the model after step %d, whose validation loss of %.4g nats a token was least", s.BestStep, s.ValidationLoss)
 	if s.StoppedAt > 0 {

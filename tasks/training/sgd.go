@@ -209,7 +209,6 @@ func (s *stretch) watch(ctx context.Context, t *tasks.Task) (float64, error) {
 	return s.stopping.watch(ctx, t, s)
 }
 
-// after returns the model at the end of the stretch.
 func (s *stretch) after() *checkpoints.Model {
 	after := &checkpoints.Model{Network: s.model.Network, Params: s.learner.params, Frozen: s.model.Frozen}
 	if fixed := s.model.Params[len(after.Params):]; len(fixed) > 0 {
@@ -218,7 +217,6 @@ func (s *stretch) after() *checkpoints.Model {
 	return after
 }
 
-// row returns the metric row of the stretch.
 func (s *stretch) row() checkpoints.Row {
 	change := append([]float32(nil), s.learner.params...)
 	kernels.Axpy(-1, s.model.Params[:len(change)], change)

@@ -27,7 +27,6 @@ type Target struct {
 	Every int `json:"every"`
 }
 
-// Validate returns an error for an invalid target.
 func (target *Target) Validate() error {
 	recall := target.RecallAt1 > 0 && target.RecallAt1 <= 1
 	perplexity := target.Perplexity >= 1 && !math.IsInf(target.Perplexity, 1)
@@ -63,7 +62,6 @@ type TargetProgress struct {
 	Reached bool `json:"reached"`
 }
 
-// String returns a sentence.
 func (p *TargetProgress) String() string {
 	text := p.found() + " that should be reached"
 	if p.Reached {

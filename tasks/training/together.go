@@ -137,7 +137,6 @@ func (c *chunkSum) places(examples, round, user int) (steps [][]int) {
 	return steps
 }
 
-// seedOf returns the seed of a client in a round.
 func (f *fitter) seedOf(round, user int) uint64 {
 	return smallSeed(f.seed, seeds.Client, uint64(round), uint64(user))
 }

@@ -51,7 +51,6 @@ func (p Precision) bytes() int {
 	return 4
 }
 
-// append appends encoded values to data.
 func (p Precision) append(data []byte, values []float32) []byte {
 	if p != Float16 {
 		return safetensors.AppendFloats(data, values)

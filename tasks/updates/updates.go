@@ -182,7 +182,6 @@ func newShard(layout Layout, records []byte) (*Shard, error) {
 	return s, nil
 }
 
-// Len returns the number of updates.
 func (s *Shard) Len() int { return len(s.records) / s.Layout.UpdateBytes() }
 
 // At decodes update i. The next call overwrites its values.

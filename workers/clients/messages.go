@@ -90,7 +90,6 @@ type imageExamples struct {
 	Labels []*int `json:"labels"`
 }
 
-// imagesOf encodes sentences of images of a shape.
 func imagesOf(s models.ImageShape, sentences [][]int32) *imageExamples {
 	pixels, labels := make([][]byte, len(sentences)), make([]*int, len(sentences))
 	for i, sentence := range sentences {

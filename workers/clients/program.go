@@ -76,7 +76,6 @@ func (c *program) terms() childprocess.Terms {
 // threads is the number of threads of a program: that of a slot of a worker.
 const threads = 1
 
-// command returns the command of the setting in a directory.
 func (c *program) command(directory string) *childprocess.Command {
 	o := &c.pool.options
 	return &childprocess.Command{

@@ -41,7 +41,6 @@ func (r *Runner) Description() *clientprograms.Description {
 	return &clientprograms.Description{Input: r.Input}
 }
 
-// scorer returns the scorer of a checkpoint.
 func (r *Runner) scorer(ctx context.Context, m clientprograms.Model) (*models.Scorer, error) {
 	if r.Failure != nil {
 		return nil, r.Failure

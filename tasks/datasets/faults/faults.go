@@ -196,7 +196,6 @@ type Count struct {
 	Changed int `json:"changed"`
 }
 
-// String returns a phrase.
 func (f Count) String() string {
 	return fmt.Sprintf("fault %s was planted in %s of %s and changed %d of them", f.Fault, readable.Count(f.Examples, "example"), readable.Count(f.Users, "user"), f.Changed)
 }

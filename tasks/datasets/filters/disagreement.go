@@ -115,7 +115,6 @@ type DisagreedCanary struct {
 	Removed bool       `json:"removed"`
 }
 
-// String returns a sentence.
 func (d *Disagreement) String() string {
 	var apart, both Removed
 	for _, c := range d.Canaries {

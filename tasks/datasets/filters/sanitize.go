@@ -92,7 +92,6 @@ func (s *Sanitized) CaughtCanaries() (caught, total int) {
 	return lists.Count(s.Canaries, func(c CaughtCanary) bool { return c.Caught }), len(s.Canaries)
 }
 
-// String returns a sentence.
 func (s *Sanitized) String() string {
 	caught, total := s.CaughtCanaries()
 	text := fmt.Sprintf("sanitization caught %d of %d canaries and missed %d; beside them it found", caught, total, total-caught)

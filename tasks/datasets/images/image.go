@@ -52,7 +52,6 @@ func (m Shape) String() string {
 	return fmt.Sprintf("%d x %d pixels of %d channels", m.Width, m.Height, m.Channels)
 }
 
-// Check returns an error for an invalid shape.
 func (m Shape) Check() error {
 	switch {
 	case m.Channels != 1 && m.Channels != 3:

@@ -33,7 +33,6 @@ func (o Overlay) Sort() {
 	})
 }
 
-// of returns the replacements of one user.
 func (o Overlay) of(user int) Overlay {
 	from := sort.Search(len(o), func(i int) bool { return o[i].User >= user })
 	to := from

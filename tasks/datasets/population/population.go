@@ -75,7 +75,6 @@ func OpenBalanced(ctx context.Context, t *tasks.Task, balancedInput, partsInput 
 	return p, err
 }
 
-// Users returns the number of users.
 func (p *Population) Users() int { return len(p.index.Extents) }
 
 // Examples returns the number of examples of user u.

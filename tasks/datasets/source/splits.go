@@ -48,7 +48,6 @@ func (o Origin) wanted() []string {
 	return slices.DeleteFunc(names[:], func(name string) bool { return name == "" })
 }
 
-// checkSplits returns an error for ambiguous splits.
 func (o Origin) checkSplits() error {
 	if o.Files != "" && !o.SplitByFile() {
 		return errors.New("splits of files without a split to read, or with a column of splits; expected a split to read, and no such column")
@@ -132,7 +131,6 @@ func (s *splitReader) absent() error {
 	return nil
 }
 
-// withoutSplits returns the error for a file without splits.
 func withoutSplits(name, form string) error {
 	return &Error{File: name, mistaken: true, Err: fmt.Errorf("the file is %s, which has no splits of its own; name the column that has them (data.columns.split), put its files into a directory for each split, or remove data.split, data.test.split and data.validation.split", form)}
 }

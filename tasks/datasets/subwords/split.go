@@ -145,7 +145,6 @@ func (f splitFields) metaspace() (splitter, error) {
 	}), nil
 }
 
-// cut returns the pieces of some spans.
 func (p piece) cut(spans []span) []piece {
 	return lists.Map(spans, func(s span) piece { return piece{p.text[s.start:s.end], p.start && s.start == 0} })
 }

@@ -52,7 +52,6 @@ type Encoder struct {
 	known  map[string][]uint32
 }
 
-// Encoder returns a new encoder.
 func (t *Tokenizer) Encoder() *Encoder { return &Encoder{Tokenizer: t, known: map[string][]uint32{}} }
 
 // Bounds of an encoder's memory: pieces, and bytes of one.

@@ -52,7 +52,6 @@ type LevelScheme struct {
 // Fixed reports whether the vocabulary is independent of the texts.
 func (s LevelScheme) Fixed() bool { return s.Symbols != nil || s.Subwords }
 
-// Levels lists all levels.
 func Levels() []LevelScheme { return levels.Entries() }
 
 // Choices lists the levels for an experiment file.
@@ -104,7 +103,6 @@ var levels = registry.New("level", func(s LevelScheme) Level { return s.Level },
 // with WordLevel and with the empty value.
 func (l Level) IsZero() bool { return cmp.Or(l, WordLevel) == WordLevel }
 
-// Check returns an error for an unknown level.
 func (l Level) Check() error {
 	_, err := levels.Find(cmp.Or(l, WordLevel))
 	return err

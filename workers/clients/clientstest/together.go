@@ -13,7 +13,6 @@ type learnt struct {
 	result map[string]any
 }
 
-// fitUsers trains the users of a request, each from the model.
 func (s *server) fitUsers(r *request) (start model, users []learnt, err error) {
 	s.fits++
 	if err := s.dieOnce(); err != nil {

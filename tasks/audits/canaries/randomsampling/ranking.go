@@ -76,7 +76,6 @@ func (b *branch) addTo(before models.Interval) {
 	b.cost = models.Interval{Low: before.Low + b.surprisal.Low, High: before.High + b.surprisal.High}
 }
 
-// newRanker returns a ranker for references of a length.
 func newRanker(tables *models.Tables, length int, cores *goroutines.Cores) *ranker {
 	return &ranker{tables: tables, length: length, cores: cores, walkers: make([]*walker, cores.Lanes())}
 }

@@ -58,7 +58,6 @@ func members(a Attack) func(*Outcome) *Group {
 	return func(v *Outcome) *Group { return v.of(a).Members }
 }
 
-// area returns the measures of an attack's area.
 func area(name string, a Attack) []audits.Measure {
 	return audits.Within(members(a), audits.Measure{Name: "membership_" + name + "_auc", Doc: "AUC of the membership attack by " + a.Title() + ", 50% by chance", Of: auc})
 }

@@ -16,7 +16,6 @@ import (
 	"coalmine/tasks/datasets/text"
 )
 
-// ofImages reports whether the canaries are images.
 func (o *Block) ofImages(s *audits.Setting) bool {
 	return !o.Vectors() && s.Reading.Level.Scheme().Images
 }

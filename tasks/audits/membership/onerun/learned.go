@@ -230,7 +230,6 @@ func (l *learning) overlaps(sketch []float32, except int) float64 {
 	return sum
 }
 
-// overlap returns the mean of overlaps.
 func (l *learning) overlap() float64 {
 	sum := 0.0
 	for i, sketch := range l.sketches {

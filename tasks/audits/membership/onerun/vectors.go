@@ -45,7 +45,6 @@ const (
 
 func (Statistic) Choices() []string { return []string{string(AllIterates), string(FinalModel)} }
 
-// Vectors reports whether canaries are vectors.
 func (o *Block) Vectors() bool { return o.CanariesOf == Update || o.CanariesOf == Gradient }
 
 // over is the norm of a canary's vector in clip norms: large enough to detect a training that clips too late

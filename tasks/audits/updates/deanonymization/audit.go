@@ -191,7 +191,6 @@ func (p *Block) attack(b audits.Builder, kind attacks.Kind, learn, try Rounds) s
 	return b.Node(Reidentify, fmt.Sprintf("%s on updates of rounds %d to %d", kind.Title(), learn.From, learn.To), params, observed.Inputs(b.Recorded(), b.Devices())...)
 }
 
-// Params returns the parameters of one of the attacks.
 func (f *AttackFields) Params(b audits.Builder, kind attacks.Kind, t TrainingFields, learn, try Rounds) Params {
 	return Params{Seed: b.Setting().Seed, Attack: kind, View: f.View(b.Setting()), Learn: learn, Try: try, TrainingFields: t}
 }

@@ -133,7 +133,6 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 	return m, m.others(s, items)
 }
 
-// column returns the scores of the items for a class.
 func (s *Scores) column(items []int, class int) []float32 {
 	return lists.Map(items, func(item int) float32 { return s.Of(item, class) })
 }

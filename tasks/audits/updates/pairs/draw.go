@@ -55,7 +55,6 @@ type Comparison struct {
 	Drawn         []IndexPair
 }
 
-// Pairs scores the pairs.
 func (c *Comparison) Pairs(score func(a, b int) float64) []Pair {
 	return lists.Map(c.Drawn, func(d IndexPair) Pair {
 		return Pair{A: c.First.Of[d.A].User, B: c.Second.Of[d.B].User, Score: score(d.A, d.B)}

@@ -136,7 +136,6 @@ func (n *naming) score(values []float32) {
 
 func (n *naming) names(word int32) bool { return float64(n.scores[word]) > n.threshold }
 
-// add measures an update.
 func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
 	words, err := w.words(ctx, o.Number)
 	if err != nil || len(words) == 0 {
