@@ -54,3 +54,12 @@ func Find[S ~[]E, E any](list S, fits func(*E) bool) *E {
 func Distinct[S ~[]E, E cmp.Ordered](list S) S {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
+
+// Set returns the elements as a set: the value of each is true.
+func Set[E comparable](elements ...E) map[E]bool {
+	set := make(map[E]bool, len(elements))
+	for _, e := range elements {
+		set[e] = true
+	}
+	return set
+}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
@@ -371,7 +372,7 @@ func (c *costing) measure() {
 }
 
 // sentenceKinds are the kinds that score whole sentences. Other audits follow trees of sequences.
-var sentenceKinds = kindNames(utility.Part.Name, membership.Losses.Name, accuracyperuser.Kind.Name)
+var sentenceKinds = lists.Set(utility.Part.Name, membership.Losses.Name, accuracyperuser.Kind.Name)
 
 // scoring returns the load of native scoring of states, in whole sentences or in trees of sequences.
 func (c *costing) scoring(states float64, sentences bool) Load {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -34,21 +35,13 @@ var readToken = map[text.Level]float64{
 // rewriting and indexing are the kinds of tasks that prepare data. Rewriting kinds rewrite the texts;
 // indexing kinds read and write only the index of examples.
 var (
-	rewriting = kindNames(
+	rewriting = lists.Set(
 		datasets.Encode.Name, datasets.OutOfVocabulary.Name, population.Partition.Name, filters.Sanitize.Name, filters.Half.Name,
 		filters.Disagree.Name, devices.Split.Name, devices.Mix.Name, devices.Profiles.Name, devices.Modes.Name,
 		selection.Examples.Name, selection.Random.Name, selection.Labels.Name, selection.Users.Name,
 	)
-	indexing = kindNames(population.Balance.Name, population.ReferenceUsers.Name, canaries.Insert.Name)
+	indexing = lists.Set(population.Balance.Name, population.ReferenceUsers.Name, canaries.Insert.Name)
 )
-
-func kindNames(names ...string) map[string]bool {
-	set := map[string]bool{}
-	for _, name := range names {
-		set[name] = true
-	}
-	return set
-}
 
 // preparing derives the sizes of a plan's data from those of its sources.
 type preparing struct {

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
+
+	"coalmine/internal/lists"
 )
 
 // Posts have HTML, comments plain text.
@@ -190,17 +192,9 @@ func (r *reader) contribution(unit string, number int, fields []string, value fu
 
 // Elements that end a line, and elements that are dropped with their content.
 var (
-	blocks  = setOf("p", "li", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "br", "hr", "div", "table", "tr", "td", "pre", "blockquote")
-	leftOut = setOf("pre", "blockquote")
+	blocks  = lists.Set("p", "li", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "br", "hr", "div", "table", "tr", "td", "pre", "blockquote")
+	leftOut = lists.Set("pre", "blockquote")
 )
-
-func setOf(names ...string) map[string]bool {
-	set := map[string]bool{}
-	for _, name := range names {
-		set[name] = true
-	}
-	return set
-}
 
 // plainText returns the text of HTML, without code and quotes, with a line break where a block
 // begins or ends.
