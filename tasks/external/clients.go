@@ -69,5 +69,5 @@ func ClientCosts(ctx context.Context, t *tasks.Task, client clientprograms.Clien
 		return clientprograms.Pair{Context: prefix, Continuation: suffix}
 	})
 	likelihoods, err := client.LogLikelihoods(ctx, model, pairs)
-	return costsOf(likelihoods), err
+	return CostsOf(likelihoods), err
 }

@@ -245,11 +245,11 @@ func (m *Model) Classify(ctx context.Context, image images.Shape, sentences [][]
 func (m *Model) Costs(ctx context.Context, v *text.Vocabulary, prefix []int32, suffixes [][]int32) ([]float64, error) {
 	pairs := lists.Map(suffixes, func(suffix []int32) score.Pair { return PairOf(v, prefix, suffix) })
 	answers, err := m.Answers(ctx, pairs)
-	return costsOf(answers), err
+	return CostsOf(answers), err
 }
 
-// costsOf returns the log-perplexities of scored texts, in nats.
-func costsOf(answers []score.Answer) []float64 {
+// CostsOf returns the log-perplexities of scored texts, in nats.
+func CostsOf(answers []score.Answer) []float64 {
 	return lists.Map(answers, func(a score.Answer) float64 { return -a.LogProb })
 }
 

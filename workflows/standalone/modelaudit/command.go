@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/lists"
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/tasks/audits"
@@ -125,12 +124,12 @@ func (c *Command) written(ctx context.Context, a *remote, encoded []canary) ([]f
 			w.Queries = &n
 		}
 	}
-	return costsOf(answers), nil
+	return external.CostsOf(answers), nil
 }
 
 func (c *Command) costs(ctx context.Context, list []sequence, batch int) ([]float64, error) {
 	answers, err := c.answers(ctx, list, batch)
-	return costsOf(answers), err
+	return external.CostsOf(answers), err
 }
 
 func (c *Command) logProbs(ctx context.Context, list []sequence, batch int) ([][]float64, error) {
@@ -150,10 +149,6 @@ func (c *Command) answers(ctx context.Context, list []sequence, batch int) ([]sc
 		return nil, err
 	}
 	return c.Client.LogLikelihoods(ctx, pairs, batch)
-}
-
-func costsOf(answers []score.Answer) []float64 {
-	return lists.Map(answers, func(a score.Answer) float64 { return -a.LogProb })
 }
 
 func (c *Command) requests() int64 { return c.Client.Requests() }
