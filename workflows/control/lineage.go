@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
@@ -195,7 +196,7 @@ func (l *Local) lookUpLineage(ctx context.Context, x *Lineage) error {
 		return err
 	}
 	x.Node = node[0]
-	return each(ctx, len(x.Readers), func(ctx context.Context, i int) (err error) {
+	return goroutines.Each(ctx, len(x.Readers), lookupsAtOnce, func(ctx context.Context, i int) (err error) {
 		x.Readers[i].Committed, err = l.hasBegun(ctx, &x.Readers[i])
 		return err
 	})

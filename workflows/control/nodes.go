@@ -197,7 +197,7 @@ func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int)
 	}
 	steps = slices.DeleteFunc(steps, func(step int) bool { return step <= after })
 	committed := make([]bool, len(steps))
-	err = each(ctx, len(steps), func(ctx context.Context, i int) (err error) {
+	err = goroutines.Each(ctx, len(steps), lookupsAtOnce, func(ctx context.Context, i int) (err error) {
 		committed[i], err = l.archive.HasCommit(ctx, chain.Key(steps[i]))
 		return err
 	})
@@ -212,7 +212,7 @@ func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int)
 
 // lookUp sets the outputs of the nodes.
 func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
-	return each(ctx, len(nodes), func(ctx context.Context, i int) error {
+	return goroutines.Each(ctx, len(nodes), lookupsAtOnce, func(ctx context.Context, i int) error {
 		n := &nodes[i]
 		found, err := plan.LookUp(ctx, l.archive, n.Key)
 		if err != nil || found.Commit == nil {
@@ -243,12 +243,3 @@ func (n *Node) withhold() {
 
 // lookupsAtOnce is the number of concurrent requests to the store.
 const lookupsAtOnce = 16
-
-func each(ctx context.Context, n int, do func(context.Context, int) error) error {
-	group, ctx := goroutines.WithContext(ctx)
-	group.SetLimit(lookupsAtOnce)
-	for i := range n {
-		group.Go(func() error { return do(ctx, i) })
-	}
-	return group.Wait()
-}
