@@ -377,6 +377,23 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 	}
 }
 
+// A run would fail without PyTorch: init says so, and does not try the programs.
+func TestInitNamesPythonWithoutTorch(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	writeFile(t, filepath.Join(bin, "python3"), "#!/bin/sh\nexit 1\n")
+	must.Do(t, os.Chmod(filepath.Join(bin, "python3"), 0o700))
+	for path, want := range map[string]string{bin: filepath.Join(bin, "python3") + " has no PyTorch, so a run would fail: install PyTorch", t.TempDir(): "PATH has no python3 with PyTorch"} {
+		dir := t.TempDir()
+		dataOfInit[0].write(t, filepath.Join(dir, "posts.csv"), posts(1, 400, 30, 12))
+		command := exec.CommandContext(t.Context(), os.Args[0], "init", "--data", "posts.csv", "--trainer", "torch")
+		command.Dir, command.Env = dir, append(os.Environ(), asCommand+"=1", "PATH="+path)
+		if output, err := command.CombinedOutput(); err != nil || strings.Count(string(output), want) != 1 || strings.Contains(string(output), "not measured") {
+			t.Errorf("%v: %s", err, output)
+		}
+	}
+}
+
 func TestShareOfDataFitsTimeBudget(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"time"
@@ -108,8 +109,12 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 		return nil, err
 	}
 	speed := g.programs(ctx, sub, true)
+	if why := lacksTorch(ctx); why != "" {
+		g.note("%s, so a run would fail: install PyTorch, or put a python3 that has it first in PATH; then repeat the command with --force, which measures the speed of the programs and chooses data.share (now for at most about %d texts)", why, unmeasuredTexts)
+		return p.With(ctx, programEpochs, p.PercentOf(unmeasuredTexts))
+	}
 	if speed(0) == nil {
-		g.note("the experiment trains on at most about %d texts (data.share), because the speed of the programs is unknown; repeat the command with --force to measure it, once python3 has torch, %s works, and the machine is idle", unmeasuredTexts, python.ModelFile)
+		g.note("the experiment trains on at most about %d texts (data.share), because the speed of the programs is unknown; repeat the command with --force to measure it, once %s works and the machine is idle", unmeasuredTexts, python.ModelFile)
 		return p.With(ctx, programEpochs, p.PercentOf(unmeasuredTexts))
 	}
 	seconds := func(percent int) (*starter.Proposal, float64, error) {
@@ -134,6 +139,19 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 	g.recordTime(fitted, took, budget)
 	fitted.Code = p.Code
 	return fitted, nil
+}
+
+// lacksTorch returns the reason if the python3 that runs the programs has no PyTorch.
+func lacksTorch(ctx context.Context) string {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return "PATH has no python3 with PyTorch"
+	}
+	var ended *exec.ExitError
+	if err := exec.CommandContext(ctx, python, "-c", "import importlib.util as u; exit(u.find_spec('torch') is None)").Run(); errors.As(err, &ended) && ended.ExitCode() == 1 {
+		return python + " has no PyTorch"
+	}
+	return ""
 }
 
 // fittingPercent returns the percentage of the data that takes a budget of seconds, at least least. It

@@ -115,9 +115,10 @@ func (d *lineDisplay) show(s *status.Run) {
 		d.phases, d.printed = map[string]runs.Phase{}, time.Now()
 	}
 	for _, c := range s.Cells {
-		if d.phases[c.Cell] != c.Phase && c.Phase != runs.Queued && c.Phase != runs.Cancelled {
-			d.note("%s", cellLine(s, c))
+		if c.Phase == runs.Queued || c.Phase == runs.Cancelled || d.phases[c.Cell] == c.Phase {
+			continue // a running cell is queued again between its tasks
 		}
+		d.note("%s", cellLine(s, c))
 		d.phases[c.Cell] = c.Phase
 	}
 	for _, reason := range s.Reasons {

@@ -58,3 +58,15 @@ func TestProgressLinesPrintMeasurementsOnce(t *testing.T) {
 		t.Errorf("after %d questions the lines are %q, want %q", asked, notes, want)
 	}
 }
+
+func TestProgressLinesNameRunningCellOnce(t *testing.T) {
+	t.Parallel()
+	var notes []string
+	d := &lineDisplay{note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }}
+	for _, phase := range []runs.Phase{runs.Queued, runs.Running, runs.Queued, runs.Running, runs.Failed, runs.Running, runs.Done} {
+		d.show(&status.Run{Cells: []status.Cell{{Cell: "c01", Phase: phase, Label: "iid"}}})
+	}
+	if want := []string{"c01 running: iid", "c01 failed: iid", "c01 running: iid", "c01 done: iid"}; !slices.Equal(notes, want) {
+		t.Errorf("the lines are %q, want %q", notes, want)
+	}
+}
