@@ -143,6 +143,21 @@ func exportsModels(t *testing.T, home string) {
 	}
 }
 
+// Cells that differ only in the length of the training share its steps.
+func TestCellHasNoModelsOfLongerTraining(t *testing.T) {
+	t.Parallel()
+	file := strings.Replace(exportFile, "training: [{algorithm: fedavg}, {algorithm: sgd, chunks: null, steps_per_task: 4}]", "training.rounds: [3, 9]", 1)
+	home := smallRun(t, file)
+	for cell, steps := range map[string]string{"c01": "models are stored after 0, 3 (the initial", "c02": "models are stored after 0, 3, 6, 8, 9 (the initial"} {
+		refuses(t, steps, "export", "latest", cell, "--round", "10", "--home", home, "-o", filepath.Join(t.TempDir(), "none"))
+	}
+	for cell, longer := range map[string]bool{"c01": false, "c02": true} {
+		if nodes := prints(t, "show", "latest", cell, "--nodes", "--home", home); strings.Contains(nodes, "training step 6 of") != longer {
+			t.Errorf("the nodes of %s are\n%s", cell, nodes)
+		}
+	}
+}
+
 // wantManifest has the manifest of an export list tables of both forms, and be heeded if it is of
 // another cell or a newer build.
 func wantManifest(t *testing.T, home, name string, facts *exportedData) {

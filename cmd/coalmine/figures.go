@@ -62,12 +62,26 @@ func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags,
 			if len(drawn.Figures) == 0 {
 				g.printf("no figures; finished cells have figures if their audits draw one\n")
 			}
-			for _, f := range drawn.Figures {
-				g.printf("%s: %s\n", filepath.Join(drawn.Folder, f.File), f.Caption)
-			}
+			drawn.print(g)
 			return nil
 		})
 	})
+}
+
+// print prints the captions. Figures of cells name the cell, and the first of a kind explains its marks.
+func (d *drawnFigures) print(g *global) {
+	explained := map[string]bool{}
+	for _, f := range d.Figures {
+		caption := f.Caption
+		if f.Cell != "" {
+			caption = fmt.Sprintf("%s (%s): %s", f.Cell, f.Label, f.Caption)
+		}
+		if f.About != "" && !explained[f.About] {
+			caption += ". " + f.About
+		}
+		explained[f.About] = true
+		g.printf("%s: %s\n", filepath.Join(d.Folder, f.File), caption)
+	}
 }
 
 // choose returns the figures whose file names contain --figure.

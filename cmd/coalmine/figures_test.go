@@ -29,6 +29,8 @@ func TestFiguresAreFilesNamedByTitle(t *testing.T) {
 	}
 	if text := outputOf(t, home, "results", "--format", "svg", "-o", dir); !strings.Contains(text, filepath.Join(dir, drawn.Figures[0].File)+": "+drawn.Figures[0].Caption+"\n") {
 		t.Errorf("the command says %q, not what the first figure is", text)
+	} else if strings.Count(text, "): Exposure against copies") < 2 || strings.Count(text, "): Exposure against copies. A dot is a canary") != 1 {
+		t.Errorf("figures of cells do not name their cells, or their marks are not explained once:\n%s", text)
 	}
 }
 

@@ -281,7 +281,9 @@ func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	}
 	refs := map[int]plan.Ref{0: x.cell.Initial, x.rounds(): x.cell.Model}
 	for _, step := range candidates {
-		refs[step*x.cell.Chain.StepRounds] = x.cell.Chain.At(step)
+		if step <= x.cell.ChainSteps() {
+			refs[step*x.cell.Chain.StepRounds] = x.cell.Chain.At(step)
+		}
 	}
 	var rounds []int
 	for _, round := range slices.Sorted(maps.Keys(refs)) {

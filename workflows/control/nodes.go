@@ -178,6 +178,9 @@ func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *p
 			return err
 		}
 		for _, step := range steps {
+			if chain == c.Chain && step > c.ChainSteps() {
+				break // only longer trainings have the others
+			}
 			for part := range chain.Width {
 				spec := chain.PartSpec(step, part)
 				list.add(c.Name, partLabel(chain, step, part), &spec)

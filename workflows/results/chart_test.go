@@ -117,7 +117,7 @@ func TestChartsAreOnThePageAndInJSON(t *testing.T) {
 	got := page(t, r)
 	for _, want := range []string{
 		`<title>c02, training.client.compress {&#34;bits&#34;:8}: named AP, times chance 8 (7.5 to 8.5)</title>`,
-		`named AP, times chance by training.client.compress. A point is a cell`, `>named AP, times chance</text>`, `>training.client.compress</text>`,
+		`named AP, times chance by training.client.compress. A point is a cell`, `>named AP, times chance</text>`, `>client compress</text>`,
 		`>absent</text>`, `>compress (bits)</text>`, `>compress (keep)</text>`,
 		`c03, training.client.compress {&#34;keep&#34;:&#34;0.1%&#34;}: named AP, times chance 4 (3.5 to 4.5), utility 50.0%</title>`,
 	} {

@@ -14,11 +14,11 @@ import (
 // drawing is a figure of the report before it is drawn.
 type drawing struct {
 	chart.Figure
-	Caption string
+	Caption, About string // About explains the marks
 }
 
 func newDrawing(f *audits.Figure, cell string) *drawing {
-	d := &drawing{Caption: f.Name, Figure: chart.Figure{Title: f.Title + ", " + cell, X: chartAxis(f.X), Y: chartAxis(f.Y)}}
+	d := &drawing{Caption: f.Name, About: f.About, Figure: chart.Figure{Title: f.Title + ", " + cell, X: chartAxis(f.X), Y: chartAxis(f.Y)}}
 	d.Y.Level = f.Limit
 	if f.Of != "" {
 		d.Caption += ", " + f.Of
@@ -73,7 +73,7 @@ func points(line []audits.Point) []chart.Point {
 }
 
 func newHeatMap(m *audits.HeatMap, cell string) *drawing {
-	return &drawing{Caption: m.Name, Figure: chart.Figure{
+	return &drawing{Caption: m.Name, About: m.About, Figure: chart.Figure{
 		Title: m.Title + ", " + cell, Heat: m.Values,
 		X: chart.Axis{Title: m.Across, Labels: m.Columns}, Y: chart.Axis{Title: m.Down, Labels: m.Rows},
 	}}
@@ -82,8 +82,11 @@ func newHeatMap(m *audits.HeatMap, cell string) *drawing {
 // drawing draws a chart. Intervals lie along the axis of the audit's number.
 func (c *Chart) drawing() *drawing {
 	d := &drawing{Caption: fmt.Sprintf("%s by %s. %s", c.Y, c.X, c.About), Figure: chart.Figure{Title: c.Title}}
-	d.X = chart.Axis{Title: c.X, Labels: c.Values, Level: c.LevelX}
-	d.Y = chart.Axis{Title: c.Y, Level: c.Level}
+	d.X = chart.Axis{Title: withUnit(c.X), Labels: c.Values, Level: c.LevelX}
+	if len(c.Values) > 0 {
+		d.X.Title = wordsOfField(c.X)
+	}
+	d.Y = chart.Axis{Title: withUnit(c.Y), Level: c.Level}
 	for i, l := range c.Lines {
 		s := chart.Series{Name: l.Name, Style: i}
 		if l.Joined {
@@ -99,6 +102,21 @@ func (c *Chart) drawing() *drawing {
 		d.Series = append(d.Series, s)
 	}
 	return d
+}
+
+// withUnit puts the unit at the end of a name in parentheses: "mean exposure (bits)".
+func withUnit(name string) string {
+	for _, unit := range []string{"bits", "%"} {
+		if text, ok := strings.CutSuffix(name, ", "+unit); ok {
+			return text + " (" + unit + ")"
+		}
+	}
+	return name
+}
+
+// wordsOfField turns the path of a field into words: "client learning rate" of training.client.learning_rate.
+func wordsOfField(path string) string {
+	return strings.NewReplacer(".", " ", "_", " ").Replace(strings.TrimPrefix(path, "training."))
 }
 
 func (c *Chart) title(p *ChartPoint) string {

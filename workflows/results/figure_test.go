@@ -123,3 +123,35 @@ func TestManySettingsAreSplit(t *testing.T) {
 		t.Errorf("%d parts, the last %+v", len(parts), parts[len(parts)-1])
 	}
 }
+
+// Trainings of equally many epochs end after different numbers of steps.
+func TestCurvesAverageTrainingsThatEndAtDifferentRounds(t *testing.T) {
+	t.Parallel()
+	r := trained()
+	for i := range r.Cells {
+		r.Cells[i].Report.Curve[1].Round += i % 3
+	}
+	f := figuresOfResults(t, r)["canaries-memorized-by-round"]
+	if p := f.Series[0].Points; len(p) != 2 || p[1].X != 101 || math.Abs(p[1].Y-9.6667) > 1e-3 || math.Abs(p[1].High-14.8375) > 1e-3 {
+		t.Errorf("the points are %+v, want the mean of 8, 9 and 12 at round 101", p)
+	}
+	r.Cells[0].Report.Curve = r.Cells[0].Report.Curve[:1]
+	f = figuresOfResults(t, r)["canaries-memorized-by-round"]
+	if p := f.Series[0].Points; len(p) != 3 || p[1].X != 101 || p[2].X != 102 {
+		t.Errorf("the points are %+v, want one for each round, because a training was measured less often", p)
+	}
+}
+
+func TestAxisTitlesAreWordsWithUnits(t *testing.T) {
+	t.Parallel()
+	found := figuresOfResults(t, replicated(t))
+	f := found["mean-exposure-of-canaries-bits-by-data-partition"]
+	if f.X.Title != "data partition" || f.Y.Title != "mean exposure of canaries (bits)" {
+		t.Errorf("the axes are %q and %q", f.X.Title, f.Y.Title)
+	}
+	for path, want := range map[string]string{"training.client.learning_rate": "client learning rate", "training": "training", "model.units": "model units"} {
+		if got := wordsOfField(path); got != want {
+			t.Errorf("%s is named %q, want %q", path, got, want)
+		}
+	}
+}

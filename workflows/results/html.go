@@ -25,6 +25,8 @@ type Figure struct {
 	// Title describes the figure to readers who cannot see it; Caption is for all readers.
 	Title   string `json:"title"`
 	Caption string `json:"caption"`
+	// About explains the marks of a figure of a cell; the caption of other figures explains them.
+	About string `json:"-"`
 	// Chart is the figure to draw.
 	Chart *chart.Figure `json:"-"`
 }
@@ -66,7 +68,7 @@ func (r *Results) draw() ([]Figure, error) {
 	}
 	figures := []Figure{}
 	add := func(cell, label string, d *drawing) {
-		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Title, Caption: d.Caption, Chart: &d.Figure})
+		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Title, Caption: d.Caption, About: d.About, Chart: &d.Figure})
 	}
 	for _, d := range all.together {
 		add("", "", d)

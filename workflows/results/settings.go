@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
 )
 
@@ -133,20 +134,41 @@ func addMissing(figures []curveFigure, curve audits.Curve) []curveFigure {
 	return addCurve(figures, curve, 0)
 }
 
-// curve returns the mean of a metric at each round.
+// curve returns the mean of a metric at each round. Trainings with equally many measurements are averaged
+// measurement by measurement, because training.epochs gives them different numbers of steps.
 func (s *setting) curve(curve audits.Curve) []chart.Point {
-	byRound := map[float64][]float64{}
 	least, most := math.Inf(-1), math.Inf(1)
-	for _, c := range s.cells {
+	measured := lists.Filter(s.cells, func(c *viewCell) bool { return len(c.Curve) > 0 })
+	rounds := meanRounds(measured)
+	byRound := map[float64][]float64{}
+	for _, c := range measured {
 		least, most = c.ends(curve)
 		for i := range c.Curve {
 			if value, ok := c.Curve[i].Metric(curve.Metric); ok {
-				round := float64(c.Curve[i].Round)
-				byRound[round] = append(byRound[round], value)
+				at := float64(c.Curve[i].Round)
+				if rounds != nil {
+					at = rounds[i]
+				}
+				byRound[at] = append(byRound[at], value)
 			}
 		}
 	}
 	return means(byRound, least, most)
+}
+
+// meanRounds returns the mean round of each measurement over cells, or nil if their numbers of measurements
+// differ.
+func meanRounds(cells []*viewCell) []float64 {
+	if slices.ContainsFunc(cells, func(c *viewCell) bool { return len(c.Curve) != len(cells[0].Curve) }) || len(cells) == 0 {
+		return nil
+	}
+	return lists.Make(len(cells[0].Curve), func(i int) float64 {
+		sum := 0.0
+		for _, c := range cells {
+			sum += float64(c.Curve[i].Round)
+		}
+		return sum / float64(len(cells))
+	})
 }
 
 // means returns estimates of the values at each position, ascending. Their intervals lie between least and most.
@@ -175,6 +197,9 @@ func dotsOf(settings []setting) (list []comparison) {
 				compared := comparison{points: func(s *setting) []chart.Point { return s.dots(f.Name) }}
 				compared.Title, compared.X, compared.Y = f.Means+" by "+f.X.Title, chartAxis(f.X), chart.Axis{Title: f.Means, Level: f.Limit}
 				compared.Caption = strings.ToUpper(compared.Title[:1]) + compared.Title[1:] + ". Values on the x axis are grouped by powers of two. " + meansText
+				if f.Limit > 0 {
+					compared.Caption += " The dashed line is the highest value that the audit can measure: values there are lower bounds."
+				}
 				list = append(list, compared)
 			}
 		}
