@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -379,7 +380,7 @@ func TestDeathsFarFromMemoryLimitCountLess(t *testing.T) {
 			}
 			id := w.submit("a", 0)
 			wait, _ := w.awaitWait(id, status.WaitTakeover)
-			if !strings.Contains(wait.Detail, "the task fails after 3 or 20 such deaths") {
+			if !regexp.MustCompile(`: its worker died 1 time( near its memory limit \(the task fails after 3\)| \(the task fails after 20\))$`).MatchString(wait.Detail) {
 				w.fail("it waits for %q", wait.Detail)
 			}
 			w.untilPhase(c.phase, id)

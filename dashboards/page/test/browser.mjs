@@ -240,8 +240,17 @@ await page.route('**/cells/*/privacy', async (r) => r.fulfill({ json: { ...(awai
 await page.goto(`${origin}/runs/${run}/privacy`);
 const total = page.getByRole('region', { name: 'Privacy of ended trainings, table' });
 await total.waitFor();
-expect('an epsilon without rounds is not shown', /\d/.test(await total.locator('td.number').first().innerText()));
+expect('an epsilon without rounds is not shown', (await total.locator('td.number').allInnerTexts()).some((t) => /\d/.test(t)));
 await page.unroute('**/cells/*/privacy');
+// A setting without a finite epsilon has the greatest.
+await page.route('**/results', async (r) => {
+  const outcome = await (await r.fetch()).json();
+  outcome.cells[0].privacy = { epsilon: null, epsilon_proved: null, infinite: true };
+  await r.fulfill({ json: outcome });
+});
+await page.goto(`${origin}/?columns=epsilon`);
+await shows('∞');
+await page.unroute('**/results');
 await page.goto(`${origin}/runs/${run}`);
 await page.getByRole('heading', { name: 'Grid' }).waitFor();
 

@@ -197,10 +197,19 @@ func (w *waits) addParked(x *graph.Task) {
 // addDeaths adds a task after deaths of its workers, with their number and the limits.
 func (w *waits) addDeaths(x *graph.Task) {
 	memory, other := policy.Deaths(x.Trouble().Deaths)
+	var deaths []string
+	if memory > 0 {
+		deaths = append(deaths, fmt.Sprintf("%s near its memory limit (the task fails after %d)", readable.Count(memory, "time"), policy.MaxMemoryDeaths))
+	}
+	if other > 0 {
+		otherwise := ""
+		if memory > 0 {
+			otherwise = " otherwise"
+		}
+		deaths = append(deaths, fmt.Sprintf("%s%s (the task fails after %d)", readable.Count(other, "time"), otherwise, policy.MaxDeaths))
+	}
 	w.add(waitFor{status.WaitTakeover, x.Key.String()}, 0, status.Wait{
-		Tasks: 1, Key: &x.Key, Attempt: x.Number,
-		Detail: fmt.Sprintf("%s: its worker died %s near its memory limit and %s otherwise; the task fails after %d or %d such deaths",
-			x.Label(), readable.Count(memory, "time"), readable.Count(other, "time"), policy.MaxMemoryDeaths, policy.MaxDeaths),
+		Tasks: 1, Key: &x.Key, Attempt: x.Number, Detail: fmt.Sprintf("%s: its worker died %s", x.Label(), strings.Join(deaths, " and ")),
 	})
 }
 

@@ -17,6 +17,7 @@ export const headlines: Headline[] = [
 export function headlinesOf(cells: ResultCell[]): Map<string, number> {
   const all = settings(cells);
   return new Map(headlines.flatMap(({ name, metric, least }): [string, number][] => {
+    if (name === 'epsilon' && cells.some((c) => c.privacy?.infinite)) return [[name, Infinity]];
     const means = all.flatMap((s) => moments(values(s, metric))?.mean ?? []);
     return means.length === 0 ? [] : [[name, means.reduce((a, b) => (least ? Math.min(a, b) : Math.max(a, b)))]];
   }));
