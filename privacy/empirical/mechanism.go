@@ -89,6 +89,17 @@ func validate(outcomes []Outcome, confidence float64) error {
 	return errors.Join(errs...)
 }
 
+// CurveOf returns the trade-off curve of a recipe. Its noise multiplier is the total, which includes the noise on the
+// count of an adaptive clip norm.
+func CurveOf(recipe privacy.Recipe) (Curve, error) {
+	recipe.ClipQuantile = nil
+	t, err := privacy.NewTradeOff([]privacy.Recipe{recipe})
+	if err != nil {
+		return nil, fmt.Errorf("trade-off curve at noise multiplier %g: %w", recipe.NoiseMultiplier, err)
+	}
+	return func(power float64) float64 { return t.At(1 - power) }, nil
+}
+
 // noiseSearch finds the least refuted noise.
 type noiseSearch struct {
 	analysis
@@ -120,11 +131,7 @@ func (s *noiseSearch) by(curve Curve) int {
 
 func (s *noiseSearch) curve(noise float64) (Curve, error) {
 	s.recipe.NoiseMultiplier = noise
-	t, err := privacy.NewTradeOff([]privacy.Recipe{s.recipe})
-	if err != nil {
-		return nil, fmt.Errorf("trade-off curve at noise multiplier %g: %w", noise, err)
-	}
-	return func(power float64) float64 { return t.At(1 - power) }, nil
+	return CurveOf(s.recipe)
 }
 
 func (s *noiseSearch) excludes(noise float64) (bool, error) {

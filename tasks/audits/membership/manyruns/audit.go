@@ -146,18 +146,8 @@ func powerless(claim privacy.Recipe, proved privacy.Epsilon, confidence float64,
 	if math.IsInf(float64(proved), 1) || slices.ContainsFunc(rates, func(r empirical.Rates) bool { return r.Epsilon(claim.Delta, confidence) > float64(proved) }) {
 		return false
 	}
-	claim.ClipQuantile = nil // the noise multiplier is the total
-	t, err := privacy.NewTradeOff([]privacy.Recipe{claim})
-	curve := func(power float64) float64 { return t.At(1 - power) }
+	curve, err := empirical.CurveOf(claim)
 	return err == nil && !slices.ContainsFunc(rates, func(r empirical.Rates) bool { return r.Refutes(curve, 1-confidence) })
-}
-
-// claimOf returns the recipe of a report on noise that is independent between rounds.
-func claimOf(r *privacy.Report) privacy.Recipe {
-	return privacy.Recipe{
-		Population: r.Population, Cohort: r.Cohort, Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Delta: r.Delta,
-		Sampling: r.Sampling, Conversion: r.Conversion, Unit: r.Unit, Separation: r.Separation, Participations: r.Participations,
-	}
 }
 
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
@@ -238,7 +228,7 @@ func (v *Outcome) Note(c *audits.Cell) string {
 	case proved == nil:
 	case v.EpsilonLower > float64(proved.EpsilonProved):
 		note += onerun.AboveProved(proved)
-	case v.TradeOff != nil && !v.TradeOff.Refuted && proved.Mechanism == "" && powerless(claimOf(proved), proved.EpsilonProved, v.Confidence, v.Rates.Perfect(), v.TradeOff.Rates.Perfect()):
+	case v.TradeOff != nil && !v.TradeOff.Refuted && proved.Mechanism == "" && powerless(onerun.ClaimOf(proved), proved.EpsilonProved, v.Confidence, v.Rates.Perfect(), v.TradeOff.Rates.Perfect()):
 		note += fmt.Sprintf("; POWERLESS against epsilon_proved %s: perfect recognition would contradict it neither by this bound nor by the trade-off curve; use more runs", proved.EpsilonProved)
 	}
 	return note + v.TradeOff.note()

@@ -257,19 +257,36 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	return append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %s of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", readable.Share(share), d.Label, 100*audits.MaxReplaced))
 }
 
-// powerless warns of a bound that cannot contradict the proved epsilon. By the trade-off curve, a bound may be
-// larger, and it is known after the training.
+// powerless warns of bounds that cannot contradict the claim even if all guesses are right.
 func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
 	largest, recipe := o.largest(), s.Claim(d)
-	if o.TradeOff || s.External != nil || recipe.NoiseMultiplier == 0 {
+	if s.External != nil || recipe.NoiseMultiplier == 0 {
 		return nil
 	}
 	proved, err := privacy.Account(recipe)
 	if err != nil || math.IsInf(float64(proved.EpsilonProved), 1) || largest >= float64(proved.EpsilonProved) {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.one_run is powerless against the proved epsilon of %s (%s): with %d right guesses of %d the bound is %s; use more canaries or guesses, or trade_off: true",
-		proved.EpsilonProved, d.Label, o.Guesses.KPlus+o.Guesses.KMinus, o.Guesses.KPlus+o.Guesses.KMinus, privacy.Epsilon(largest))}
+	curve, remedy := "", "use more canaries or guesses, or trade_off: true"
+	if o.TradeOff {
+		if o.contradicts(s, recipe) {
+			return nil
+		}
+		curve, remedy = ", and the trade-off curve is not refuted", "use more canaries or guesses"
+	}
+	k := o.Guesses.KPlus + o.Guesses.KMinus
+	return []string{fmt.Sprintf("audit.one_run is powerless against the proved epsilon of %s (%s): with %d right guesses of %d the bound is %s%s; %s",
+		proved.EpsilonProved, d.Label, k, k, privacy.Epsilon(largest), curve, remedy)}
+}
+
+// contradicts reports whether only right guesses refute the trade-off curve of a claim, or that is unknown.
+func (o *Block) contradicts(s *audits.Setting, claim privacy.Recipe) bool {
+	curve, err := empirical.CurveOf(claim)
+	refutes := o.refutes(s, curve, 1-each(o.Confidence.Float64(), len(o.Guesses.choices())))
+	return err != nil || slices.ContainsFunc(o.Guesses.choices(), func(g Guesses) bool {
+		k := g.KPlus + g.KMinus
+		return refutes(empirical.Outcome{Units: o.Canaries, Guesses: k, Correct: k})
+	})
 }
 
 // space returns the space of the canaries: at the byte level over the alphabet of the other canaries, of the
@@ -502,10 +519,14 @@ func (v *Outcome) contradiction(proved *privacy.Report) string {
 		return ""
 	case v.EpsilonLower > float64(proved.EpsilonProved):
 		return AboveProved(proved)
-	case v.EpsilonLargestCanaries < float64(proved.EpsilonProved) && (v.TradeOff == nil || v.TradeOff.EpsilonLargest < proved.EpsilonProved):
-		return fmt.Sprintf("; POWERLESS against epsilon_proved %s: this bound is below it however good the guesses are; use more canaries", proved.EpsilonProved)
+	case v.EpsilonLargestCanaries >= float64(proved.EpsilonProved) || v.curveContradicts(proved):
+		return ""
 	}
-	return ""
+	of := ""
+	if v.TradeOff != nil {
+		of = ", and the trade-off curve is not refuted,"
+	}
+	return fmt.Sprintf("; POWERLESS against epsilon_proved %s: this bound is below it%s however good the guesses are; use more canaries", proved.EpsilonProved, of)
 }
 
 // AboveProved returns the warning of a lower bound above the proved epsilon.

@@ -92,6 +92,20 @@ func TestNoteReportsPowerlessAudit(t *testing.T) {
 	}
 }
 
+// One round of all users is a Gaussian mechanism of shift 2/z under replace-one. Of 60 coins without independence all 60
+// right guesses refute z = 2, whose epsilon is above 2.97; 4 of 4 do not.
+func TestNoteReportsPowerlessTradeOffCurve(t *testing.T) {
+	t.Parallel()
+	for coins, powerless := range map[int]bool{60: false, 4: true} {
+		v := onerun.Outcome{Canaries: coins, Confidence: 0.95, EpsilonLargestCanaries: 2.97, TradeOff: &onerun.TradeOff{Claimed: true}}
+		report := must.Get(privacy.Account(privacy.Recipe{Population: 100, Cohort: 100, Rounds: 1, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.Shuffled}))(t)
+		note := v.Note(&audits.Cell{Privacy: &report})
+		if strings.Contains(note, "POWERLESS") != powerless || powerless && !strings.Contains(note, "this bound is below it, and the trade-off curve is not refuted, however good the guesses are") {
+			t.Errorf("%d coins beside a proved %v: %s", coins, report.EpsilonProved, note)
+		}
+	}
+}
+
 func TestTheTradeOffCurveIsInEveryOutput(t *testing.T) {
 	t.Parallel()
 	r := audited(t, 1.29, `"trade_off": {"noise_multiplier_refuted": 0.8, "epsilon_lower": 213, "p_value": 0.013, "refuted": true, "claimed": true, "k_plus": 5, "k_minus": 4, "correct": 9},`)

@@ -85,11 +85,8 @@ func (o *Block) curve(s *audits.Setting, calibration *privacy.Calibration, limit
 	}
 	recipe := o.nulls(s)
 	recipe.NoiseMultiplier = noise
-	t, err := privacy.NewTradeOff([]privacy.Recipe{recipe})
-	if err != nil {
-		return nil
-	}
-	return func(power float64) float64 { return t.At(1 - power) }
+	of, _ := empirical.CurveOf(recipe) // nil with an error
+	return of
 }
 
 // nulls returns the recipe of the training without its noise; zero if the population is unknown.

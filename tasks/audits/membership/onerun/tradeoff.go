@@ -157,6 +157,29 @@ func (p *BoundParams) compare(v *Outcome, counts population.PartitionMetrics) er
 	return err
 }
 
+// curveContradicts reports whether right guesses, by the curve of independent canaries those made and else those of
+// all coins, refute the trade-off curve of a report, or that is unknown.
+func (v *Outcome) curveContradicts(proved *privacy.Report) bool {
+	switch t := v.TradeOff; {
+	case t == nil:
+		return false
+	case t.Refuted, proved.Mechanism != "":
+		return true
+	case t.Independent:
+		return t.EpsilonLargest >= proved.EpsilonProved
+	}
+	curve, err := empirical.CurveOf(ClaimOf(proved))
+	return err != nil || empirical.Refutes(empirical.Outcome{Units: v.Canaries, Guesses: v.Canaries, Correct: v.Canaries}, curve, 1-v.Confidence)
+}
+
+// ClaimOf returns the recipe of a report on noise that is independent between rounds.
+func ClaimOf(r *privacy.Report) privacy.Recipe {
+	return privacy.Recipe{
+		Population: r.Population, Cohort: r.Cohort, Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Delta: r.Delta,
+		Sampling: r.Sampling, Conversion: r.Conversion, Unit: r.Unit, Separation: r.Separation, Participations: r.Participations,
+	}
+}
+
 // Ceiling is approximately the most that an audit can prove about a training that is as private as it claims,
 // against one attacker: the bounds for the best guesser's mean number of right guesses, rounded down.
 type Ceiling struct {
@@ -190,13 +213,10 @@ const (
 func (p *BoundParams) attackers(recipe privacy.Recipe) (names []Attacker, curves []empirical.Curve, err error) {
 	add := func(name Attacker, noise float64) {
 		r := recipe
-		r.NoiseMultiplier, r.ClipQuantile = noise, nil
-		t, failed := privacy.NewTradeOff([]privacy.Recipe{r})
-		if failed != nil {
-			err = fmt.Errorf("trade-off curve at noise multiplier %g: %w", noise, failed)
-			return
-		}
-		names, curves = append(names, name), append(curves, func(power float64) float64 { return t.At(1 - power) })
+		r.NoiseMultiplier = noise
+		curve, failed := empirical.CurveOf(r)
+		err = cmp.Or(err, failed)
+		names, curves = append(names, name), append(curves, curve)
 	}
 	add(OfMechanism, recipe.NoiseMultiplier)
 	if p.Vectors != nil {
