@@ -97,16 +97,11 @@ type privacyBound struct {
 }
 
 var privacyBounds = []privacyBound{
-	{"Steinke et al.", always, oneRun(func(m *mechanism) refuted {
-		return func(o empirical.Outcome) bool { return empirical.PValue(o, m.epsilon, m.delta) <= auditLevel }
-	})},
+	{"Steinke et al.", always, oneRun(byEpsilon, 375)},
 	{"trade-off curve", always, oneRun(func(m *mechanism) refuted {
-		return func(o empirical.Outcome) bool { return empirical.Refutes(o, m.curve, auditLevel) }
-	})},
-	{"curve, independent canaries", func(m *mechanism) bool { return !m.coupled }, oneRun(func(m *mechanism) refuted {
-		p := empirical.IndependentPValues(m.curve)
-		return func(o empirical.Outcome) bool { return p(o) <= auditLevel }
-	})},
+		return func(o empirical.Outcome, level float64) bool { return empirical.Refutes(o, m.curve, level) }
+	}, 375)},
+	{"curve, independent canaries", uncoupled, oneRun(byIndependent, 375)},
 	{"many runs", always, manyRuns(
 		func(m *mechanism, r empirical.Rates) float64 { return r.Epsilon(m.delta, audits.Confidence) },
 		func(m *mechanism) float64 { return m.epsilon })},
@@ -122,10 +117,26 @@ var privacyBounds = []privacyBound{
 		e, err := empirical.FinalIterate(cosines(rng, m.mu), oneShotDimension, m.delta)
 		return e.Epsilon, e.StandardError, err
 	}))},
+	{"Steinke et al., three halvings", always, oneRun(byEpsilon, halvings...)},
+	{"independent canaries, three halvings", uncoupled, oneRun(byIndependent, halvings...)},
 }
+
+// halvings are the numbers of guesses of each kind with guesses.halvings: 3.
+var halvings = []int{375, 188, 94, 47}
 
 func always(*mechanism) bool { return true }
 func never(*mechanism) bool  { return false }
+
+func uncoupled(m *mechanism) bool { return !m.coupled }
+
+func byEpsilon(m *mechanism) refuted {
+	return func(o empirical.Outcome, level float64) bool { return empirical.PValue(o, m.epsilon, m.delta) <= level }
+}
+
+func byIndependent(m *mechanism) refuted {
+	p := empirical.IndependentPValues(m.curve)
+	return func(o empirical.Outcome, level float64) bool { return p(o) <= level }
+}
 
 // ofNormal restricts a bound to normal scores.
 func ofNormal(of func(*mechanism) auditOf) func(*mechanism) auditOf {
@@ -141,18 +152,24 @@ func coins(rng *rand.Rand, n int) []bool {
 	return lists.Make(n, func(int) bool { return rng.IntN(2) == 1 })
 }
 
-// refuted reports whether guesses refute the truth.
-type refuted func(empirical.Outcome) bool
+// refuted reports whether guesses refute the truth at a level of significance.
+type refuted func(o empirical.Outcome, level float64) bool
 
-// oneRun audits by 1,000 coins and guesses three eighths to be in and three eighths to be out, the default
-// for vectors.
-func oneRun(of func(*mechanism) refuted) func(*mechanism) auditOf {
+// oneRun audits by 1,000 coins. For each k of guesses it guesses k coins to be in and k to be out; 375 is the
+// default for vectors.
+func oneRun(of func(*mechanism) refuted, guesses ...int) func(*mechanism) auditOf {
 	return func(m *mechanism) auditOf {
 		refutes := of(m)
 		return func(rng *rand.Rand) (bool, error) {
 			included := coins(rng, 1000)
-			o, err := empirical.Guess(included, m.scores(rng, included), 375, 375)
-			return err == nil && !refutes(o), err
+			scores := m.scores(rng, included)
+			for _, k := range guesses {
+				o, err := empirical.Guess(included, scores, k, k)
+				if err != nil || refutes(o, empirical.Share(auditLevel, len(guesses))) {
+					return false, err
+				}
+			}
+			return true, nil
 		}
 	}
 }
