@@ -27,7 +27,8 @@ docs/method/power.md states each model. Power is the probability of a finding if
 exists; each limit of audit.fail_if is a separate statement. The table has a line for each
 number that power depends on: the power with a quarter, a half, twice and four times that
 number, the smallest number found with a power of 80%, and the time of such a run on this
-machine. With several seeds, one of them suffices for a finding.
+machine. With several seeds, one of them suffices for a finding. The line above the table
+says which number the audit's result exceeds with a probability of 80%.
 
 --effect sets the size of a leak by the name of its statement: --effect one_run=4.
 --time=false leaves out the time. json and csv have a row for each point.`
@@ -227,7 +228,7 @@ func reached(s *forecast.Power) string {
 	if s.Reaches == nil {
 		return ""
 	}
-	return fmt.Sprintf("; above %.3g with %s", *s.Reaches, readable.Percent(forecast.Enough))
+	return fmt.Sprintf("; the result is above %.3g with a probability of %s", *s.Reaches, readable.Percent(forecast.Enough))
 }
 
 func enoughText(v *forecast.Varied) (enough, time string) {
