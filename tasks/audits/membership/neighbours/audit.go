@@ -102,7 +102,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	if s.Data == nil || s.Data.Users == 0 {
 		return 0
 	}
-	perUser, members := s.TrainTokens()/float64(s.Data.Users), float64(f.Neighbours.Members)
+	perUser, members := s.TrainTokens()/float64(s.Data.Users), float64(min(f.Neighbours.Members, s.Training.Cohort))
 	if s.Training.Central && s.Data.Examples > 0 {
 		perUser, members = s.TrainTokens()/float64(s.Data.Examples), float64(s.Training.Cohort)
 	}

@@ -42,3 +42,14 @@ func TestGoldenBytes(t *testing.T) {
 		t.Errorf("got %v of a training without a step; expected a permanent error", err)
 	}
 }
+
+func TestCostCountsNoMoreMembersThanTheCohort(t *testing.T) {
+	t.Parallel()
+	cost := func(members int) float64 {
+		s := &audits.Setting{Data: &audits.Data{Users: 10}, TestTokens: 100, Training: audits.Training{Recipe: privacy.Recipe{Cohort: 5}}}
+		return (&Fields{&Block{Repeats: 20, Members: members}}).States(s)
+	}
+	if cost(4) != 4*cost(1) || cost(5) != 5*cost(1) || cost(1000) != cost(5) {
+		t.Errorf("1, 4, 5 and 1000 members of a cohort of 5 cost %g, %g, %g and %g", cost(1), cost(4), cost(5), cost(1000))
+	}
+}
