@@ -279,8 +279,12 @@ func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
 		proved.EpsilonProved, d.Label, k, k, privacy.Epsilon(largest), curve, remedy)}
 }
 
-// contradicts reports whether only right guesses refute the trade-off curve of a claim, or that is unknown.
+// contradicts reports whether only right guesses refute the trade-off curve of a claim, or that is unknown, as that of
+// random cohorts, which takes too long for each cell of a plan.
 func (o *Block) contradicts(s *audits.Setting, claim privacy.Recipe) bool {
+	if sampled(claim.Sampling) {
+		return true
+	}
 	curve, err := empirical.CurveOf(claim)
 	refutes := o.refutes(s, curve, 1-each(o.Confidence.Float64(), len(o.Guesses.choices())))
 	return err != nil || slices.ContainsFunc(o.Guesses.choices(), func(g Guesses) bool {
@@ -523,7 +527,7 @@ func (v *Outcome) contradiction(proved *privacy.Report) string {
 		return ""
 	}
 	of := ""
-	if v.TradeOff != nil {
+	if t := v.TradeOff; t != nil && (t.Independent || !sampled(proved.Sampling)) {
 		of = ", and the trade-off curve is not refuted,"
 	}
 	return fmt.Sprintf("; POWERLESS against epsilon_proved %s: this bound is below it%s however good the guesses are; use more canaries", proved.EpsilonProved, of)
