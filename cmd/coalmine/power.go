@@ -21,7 +21,7 @@ import (
 
 const powerHelp = `Show the probability that each audit of an experiment finds a leak, before it runs.
 
-A statement of an audit, such as "the AUC is certainly above 0.5", has a model of the leak
+A statement of an audit, such as "the lower bound of the AUC is above 0.5", has a model of the leak
 that it looks for: canaries that are memorized with a probability, a true epsilon, an AUC.
 docs/method/power.md states each model. Power is the probability of a finding if the leak
 exists; each limit of audit.fail_if is a separate statement. The table has a line for each

@@ -139,7 +139,7 @@ func NotJudged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []stri
 }
 
 // Gate is a limit on lower ends of intervals over users. A number is not judged if its users are too few for
-// it to be certainly above the limit and it is not certainly below. A cell without a judged number does not
+// a lower bound above the limit and the upper bound is above it. A cell without a judged number does not
 // pass.
 type Gate struct {
 	Name  string // field of audit.fail_if
@@ -172,14 +172,14 @@ func (g *Gate) judge(name string, users int, found Interval, unit float64) {
 }
 
 // TooFew explains why a limit, in units, on a number in [0, 1] is not judged: with so few users the number
-// cannot be certainly above it, and its upper end is not below. It is empty otherwise, and with 0 users,
+// cannot have a lower bound above it, and its upper bound is above it. It is empty otherwise, and with 0 users,
 // which outcomes of earlier versions have.
 func TooFew(name string, users int, high, limit, unit float64) string {
 	fewest := MinAbove(limit * unit)
 	if users == 0 || users >= fewest || high <= limit {
 		return ""
 	}
-	return fmt.Sprintf("%s, of too few users: %d, where it takes %d to be certainly above the limit of %.4g; so it is not certainly below", name, users, fewest, limit)
+	return fmt.Sprintf("%s, of too few users: %d, where it takes %d for a lower bound above the limit of %.4g; the upper bound is above the limit", name, users, fewest, limit)
 }
 
 // Fail fails the gate, because a number that it limits is missing.
@@ -216,8 +216,8 @@ func MinAbove(limit float64) int {
 	return 1 + int(math.Log(intervalTail)/math.Log(limit))
 }
 
-// TooFewToTell returns a clause about too few users for a number in [0, 1] to be certainly above chance;
-// empty if there are enough.
+// TooFewToTell returns a clause about too few users for a number in [0, 1] to have a lower bound above
+// chance; empty if there are enough.
 func TooFewToTell(users int, chance float64) string {
 	if fewest := MinAbove(chance); 0 < users && users < fewest {
 		return fmt.Sprintf(", too few users to tell it from chance: %d of at least %d", users, fewest)

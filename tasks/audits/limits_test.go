@@ -20,7 +20,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 		}
 		return g.Breaches()
 	}
-	few := "it is 1, of too few users: 8, where it takes 9 to be certainly above the limit of 0.65; so it is not certainly below"
+	few := "it is 1, of too few users: 8, where it takes 9 for a lower bound above the limit of 0.65; the upper bound is above the limit"
 	for _, c := range []struct {
 		users []int
 		want  []string
@@ -36,7 +36,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 	}
 	g := Gate{Limit: limit}
 	if g.Number("it", 8, Interval{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || MinAbove(1) != 0 {
-		t.Errorf("a value certainly below the limit does not pass: %q", g.Breaches())
+		t.Errorf("a value with an upper bound below the limit does not pass: %q", g.Breaches())
 	}
 	if TooFewToTell(6, 0.5) != "" || TooFewToTell(5, 0.5) != ", too few users to tell it from chance: 5 of at least 6" {
 		t.Errorf("%q", TooFewToTell(5, 0.5))

@@ -71,7 +71,7 @@ func ClopperPearson(k, n, tail float64) (low, high float64) {
 	return low, high
 }
 
-// MinCertain returns the smallest number among n that is certainly above a share, by the lower end of Clopper
+// MinCertain returns the smallest number among n whose lower bound is above a share, by the interval of Clopper
 // and Pearson with the tail, or n + 1.
 func MinCertain(n int, share, tail float64) int {
 	return sort.Search(n+1, func(k int) bool {

@@ -231,7 +231,7 @@ type FalseAlarm struct {
 
 func (f FalseAlarm) String() string {
 	if f.MinUsers > 0 {
-		return fmt.Sprintf("%s: %g cannot pass with %d users, because it needs %d; the gate fails by design, not by a false alarm, unless the value is certainly below the limit (cells: %d)",
+		return fmt.Sprintf("%s: %g cannot pass with %d users, because it needs %d; the gate fails by design, not by a false alarm, unless the upper bound of the value is below the limit (cells: %d)",
 			f.Limit, f.Allowed, f.Users, f.MinUsers, f.Cells)
 	}
 	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%s in total: %d, cells: %d, %s)",

@@ -167,7 +167,7 @@ func TestFalseAlarmsDependOnLimit(t *testing.T) {
 func TestGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
 	t.Parallel()
 	for heldOut, want := range map[int]string{
-		3: "audit.fail_if.membership_auc: 0.6 cannot pass with 3 users, because it needs 8; the gate fails by design, not by a false alarm, unless the value is certainly below the limit (cells: 1)",
+		3: "audit.fail_if.membership_auc: 0.6 cannot pass with 3 users, because it needs 8; the gate fails by design, not by a false alarm, unless the upper bound of the value is below the limit (cells: 1)",
 		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.12 (AUCs in total: 5, cells: 1, the measured number at the limit)",
 	} {
 		spec, facts := parse(t, minimal, "data.held_out_users.fraction=1/10", "audit={membership: {}, fail_if: {membership_auc: 0.6}}", "canaries=null"), plenty

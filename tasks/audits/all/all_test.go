@@ -249,8 +249,8 @@ func TestPowerReportsTooSmallAudits(t *testing.T) {
 func TestAStatementNamesItsPairs(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"matching": "the average precision of pairs with a shadow device is certainly above chance",
-		"linking":  "the average precision of pairs of updates is certainly above chance",
+		"matching": "the lower bound of the average precision of pairs with a shadow device is above chance",
+		"linking":  "the lower bound of the average precision of pairs of updates is above chance",
 	} {
 		list := Audits()
 		d := &list[slices.IndexFunc(list, func(d audits.Description) bool { return d.Name == name })]

@@ -22,14 +22,14 @@ func power(_ *Fields, s *audits.Setting, v *Outcome) (list []audits.Statement) {
 	}
 	leak := audits.Leak{Name: "AUC", Means: "the AUC of members is", Default: 0.6, Min: 0.5, Max: 0.9999}
 	list = append(list, audits.Statement{
-		Name: "auc", Finds: "the AUC is certainly above 0.5", Limit: "membership_auc", Leak: leak, Sizes: sizes,
+		Name: "auc", Finds: "the lower bound of the AUC is above 0.5", Limit: "membership_auc", Leak: leak, Sizes: sizes,
 		Nothing: nothing(func(g *Group) bool { return g.AUC.Low > 0.5 }),
 		Power:   func(q audits.Question) float64 { return areaPower(q.Leak, q.Sizes[0], q.Sizes[1], q.LimitOr(0.5)) },
 		None:    none(areaPower(leak.Max, sizes[0].N, sizes[1].N, 0.5), sizes),
 	})
 	if rate := falsePositives[0]; sizes[1].N >= needed(rate) {
 		list = append(list, audits.Statement{
-			Name: "tpr", Finds: "the true-positive rate at 1% false positives is certainly above 1%", Limit: "membership_tpr", Leak: leak, Sizes: sizes,
+			Name: "tpr", Finds: "the lower bound of the true-positive rate at 1% false positives is above 1%", Limit: "membership_tpr", Leak: leak, Sizes: sizes,
 			Nothing: nothing(func(g *Group) bool { r := g.Rates[0].TruePositives; return r == nil || r.Low > rate }),
 			Power: func(q audits.Question) float64 {
 				return ratePower(q.Leak, q.Sizes[0], q.Sizes[1], rate, q.LimitOr(rate))

@@ -314,7 +314,7 @@ const trials = 100
 func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
 	o := f.OneShot
 	return []audits.Statement{{
-		Finds:   "an estimate is certainly above 0, by 1.645 standard errors",
+		Finds:   "an estimate is above 0 by 1.645 standard errors",
 		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Max: 100},
 		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary client", o.Canaries)},
 		Of:      o,
@@ -345,7 +345,7 @@ func (o *Block) simulate(n int, shift float64, rng *rand.Rand) *empirical.Estima
 	return &e
 }
 
-// found reports whether an estimate is certainly above 0.
+// found reports whether an estimate is above 0 by 1.645 standard errors.
 func found(e *empirical.Estimate) bool {
 	return e != nil && e.Epsilon-certain*e.StandardError > 0
 }

@@ -253,7 +253,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 		return nil
 	}
 	return []audits.Statement{{
-		Finds: "the accuracy is certainly above that of the most frequent value", Limit: "attributes",
+		Finds: "the lower bound of the accuracy is above that of the most frequent value", Limit: "attributes",
 		Leak:    audits.Leak{Name: "share", Means: "the value of each user is known, and not guessed, with the probability", Default: 0.2, Max: 1},
 		Sizes:   []audits.Size{{Unit: "user", N: users}},
 		None:    strings.TrimPrefix(audits.TooFewToTell(users, chance), ", "),

@@ -381,7 +381,7 @@ func (o *AttackOutcome) text(confidence float64) string {
 	return text
 }
 
-// baseline returns a note about the cosine if no trained attack is certainly above it.
+// baseline returns a note about the cosine if the lower bound of no trained attack is above it.
 func (v *Outcome) baseline() string {
 	d := v.AboveBaseline
 	switch {
@@ -540,7 +540,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 	}
 	tail := (1 - f.Deanonymization.Confidence.Float64()) / float64(len(f.Deanonymization.Attacks))
 	found := audits.Statement{
-		Finds: "an attack is certainly above chance", Limit: "deanonymization",
+		Finds: "the lower bound of an attack is above chance", Limit: "deanonymization",
 		Leak:  audits.Leak{Name: "share", Means: "the device of each user is named outright with the probability", Default: 0.2, Max: 1},
 		Sizes: []audits.Size{{Unit: "user", N: users}},
 		Nothing: audits.From(func(v *Outcome) bool {
@@ -552,7 +552,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 		},
 	}
 	if audits.MinCertain(users, 1/float64(users), tail) > users {
-		found.None = fmt.Sprintf("were all of %s named, no attack were certainly above chance", readable.Count(users, "user"))
+		found.None = fmt.Sprintf("even if all of %s were named, no lower bound would be above chance", readable.Count(users, "user"))
 	}
 	return []audits.Statement{found}
 }

@@ -289,7 +289,7 @@ func Power[V any](limit, name string, pairs func(*audits.Setting) int, users fun
 			}
 		})
 		return []audits.Statement{{
-			Finds: fmt.Sprintf("the average precision of %s is certainly above chance", name), Limit: limit,
+			Finds: fmt.Sprintf("the lower bound of the average precision of %s is above chance", name), Limit: limit,
 			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Min: 0.5, Max: most},
 			Sizes: []audits.Size{{Unit: "user", N: n}},
 			None:  none(n, power),
