@@ -342,8 +342,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 		note += fmt.Sprintf("; the texts alone, without a model, tell members with AUC %s%s", percents(g.AUC), audits.TooFewToTell(min(g.Users, v.HeldOut), chance))
 	}
 	if g := v.blind().Sharers; g != nil {
-		note += fmt.Sprintf("; of users with canaries the texts that canaries left count, which are shorter than those of held-out users: "+
-			"zlib and the blind baseline (AUC %s) find them by the length, which says nothing about the model", percents(g.AUC))
+		note += fmt.Sprintf("; users with canaries are scored by the texts that canaries did not replace, which are shorter than those of held-out users: "+
+			"zlib and the blind baseline (AUC %s) find these users by the length, which says nothing about the model", percents(g.AUC))
 	}
 	for _, o := range v.Attacks {
 		if text := o.text(v); text != "" {
@@ -562,19 +562,25 @@ func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 	return breaches
 }
 
-// missing names the attacks without a number: for users with canaries and, if members is set, for members.
+// missing names the attacks without a number, in one reason for each group of users: users with canaries and, if members is
+// set, members.
 func (v *Outcome) missing(number string, members bool) (reasons []string) {
+	var ofMembers, ofSharers []string
 	for _, o := range v.Attacks {
-		add := func(group string, trained int) {
-			reasons = append(reasons, fmt.Sprintf("%s of %s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", number, group, o.Attack.Title(), minUsers, trained, v.HeldOut))
-		}
 		if members && o.Members == nil {
-			add("membership", v.Members)
+			ofMembers = append(ofMembers, o.Attack.Title())
 		}
 		if o.Sharers == nil && v.Sharers > 0 && o.Attack.tellsSharers() {
-			add("membership of users with canaries", v.Sharers)
+			ofSharers = append(ofSharers, o.Attack.Title())
 		}
 	}
+	add := func(group string, titles []string, trained int) {
+		if len(titles) > 0 {
+			reasons = append(reasons, fmt.Sprintf("%s of %s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", number, group, strings.Join(titles, ", "), minUsers, trained, v.HeldOut))
+		}
+	}
+	add("membership", ofMembers, v.Members)
+	add("membership of users with canaries", ofSharers, v.Sharers)
 	return reasons
 }
 

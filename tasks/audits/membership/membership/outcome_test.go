@@ -191,10 +191,11 @@ func TestLimitReportsUnjudgedNumbers(t *testing.T) {
 	limit := 0.95
 	one, few := found(), found()
 	one.Sharers, one.Attacks[0].Sharers = 1, nil
+	one.Attacks = append(one.Attacks, AttackOutcome{Attack: MinK, Members: one.Attacks[0].Members})
 	few.Sharers, few.Attacks[0].Sharers.Users, few.Attacks[0].Sharers.AUC.High = 7, 7, 1
 	for want, v := range map[string]*Outcome{
-		"the AUC of membership of users with canaries by loss, of too few users: it takes 2 of each sort, and 1 trained and 1000 are held out": one,
-		"the AUC of membership of users with canaries by loss is 0.9, of too few users: 7":                                                     few,
+		"the AUC of membership of users with canaries by loss, Min-K%, of too few users: it takes 2 of each sort, and 1 trained and 1000 are held out": one,
+		"the AUC of membership of users with canaries by loss is 0.9, of too few users: 7":                                                             few,
 	} {
 		c, l := &audits.Cell{Outcomes: []audits.Outcome{v}}, &limits[0]
 		if got := l.Unjudged(c, &limit); len(got) != 1 || !strings.HasPrefix(got[0], want) {
