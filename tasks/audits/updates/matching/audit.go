@@ -122,11 +122,11 @@ func (m *Measurements) baseline() string {
 	case c.Low > n.High:
 		is = "is better"
 	case c.Value > n.Value:
-		is = "is higher, though it can't be told from it"
+		is = "is higher, but the intervals overlap"
 	case c.Value == n.Value:
 		is = "is as good"
 	case c.High >= n.Low:
-		is = "can't be told from it"
+		is = "has an overlapping interval"
 	default:
 		return ""
 	}

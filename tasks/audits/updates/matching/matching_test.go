@@ -85,9 +85,9 @@ func TestOutcomeComparesNetworkWithCosine(t *testing.T) {
 		ends   string
 	}{
 		{audits.Interval{Value: 0.8, Low: 0.75, High: 0.85}, "by cosine alone 80.0 (75.0 to 85.0), which needs no training and is as good"},
-		{audits.Interval{Value: 0.81, Low: 0.77, High: 0.85}, "by cosine alone 81.0 (77.0 to 85.0), which needs no training and is higher, though it can't be told from it"},
+		{audits.Interval{Value: 0.81, Low: 0.77, High: 0.85}, "by cosine alone 81.0 (77.0 to 85.0), which needs no training and is higher, but the intervals overlap"},
 		{audits.Interval{Value: 0.9, Low: 0.85, High: 0.95}, "by cosine alone 90.0 (85.0 to 95.0), which needs no training and is better"},
-		{audits.Interval{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
+		{audits.Interval{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and has an overlapping interval"},
 		{audits.Interval{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
 	} {
 		v := Outcome{Shadow: new(Measurements)}

@@ -320,8 +320,12 @@ func TestLearnedReportsSpreadOfInitialValues(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	l.Networks = audits.NewEstimate([]float64{0.5, 0.6, 0.7})
-	if got, want := l.Chance("audit.matching"), "; AP of anonymous pairs by 3 networks from other initial values 60.0, standard deviation 10.0"; got != want {
+	if got, want := l.Chance("audit.matching"), "; AP of anonymous pairs by 3 networks from other initial values 60.0, standard deviation 10.0, 95% interval of the networks' mean 35.2 to 84.8"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	l.Networks = audits.NewEstimate([]float64{0.9, 0.99, 1})
+	if got := l.Chance("audit.matching"); !strings.HasSuffix(got, "mean 82.7 to 100.0") {
+		t.Errorf("an average precision of more than 1: %q", got)
 	}
 }
 

@@ -205,7 +205,11 @@ func (l *Learned) String() string {
 // Chance describes the effect of initial values on the average precision. field is the path of the block.
 func (l *Learned) Chance(field string) string {
 	if e := l.Networks; e != nil && e.SD != nil {
-		return fmt.Sprintf("; AP of anonymous pairs by %d networks from other initial values %.1f, standard deviation %.1f", e.N, 100*float64(e.Mean), 100**e.SD)
+		note := fmt.Sprintf("; AP of anonymous pairs by %d networks from other initial values %.1f, standard deviation %.1f", e.N, 100*float64(e.Mean), 100**e.SD)
+		if e.Low != nil && e.High != nil {
+			note += fmt.Sprintf(", 95%% interval of the networks' mean %.1f to %.1f", 100*max(0, *e.Low), 100*min(1, *e.High))
+		}
+		return note
 	}
 	return audits.UsersAlone + field + ".networks above 1 measures it"
 }
