@@ -70,8 +70,11 @@ func checkRemark(e runs.Entry) error {
 	switch {
 	case e.Note != "" && e.Kind != runs.NoteEntry, len(e.Tags) > 0 && e.Kind != runs.TagEntry:
 		return fmt.Errorf("%q %w with a note or tags: send them as %q and %q", e.Kind, ErrInput, runs.NoteEntry, runs.TagEntry)
-	case len(e.Note) > maxNoteBytes || strings.IndexFunc(e.Note, isUnprintable) >= 0:
-		return fmt.Errorf("a note of %d bytes %w: expected text in UTF-8 of at most %d bytes", len(e.Note), ErrInput, maxNoteBytes)
+	case len(e.Note) > maxNoteBytes:
+		return fmt.Errorf("a note of %d bytes %w: expected at most %d", len(e.Note), ErrInput, maxNoteBytes)
+	case strings.ContainsFunc(e.Note, isUnprintable):
+		at := strings.IndexFunc(e.Note, isUnprintable)
+		return fmt.Errorf("a note with %.1q at byte %d %w: expected text in UTF-8 without control characters", e.Note[at:], at, ErrInput)
 	case len(e.Tags) > maxTags:
 		return fmt.Errorf("%d tags for a run %w: at most %d", len(e.Tags), ErrInput, maxTags)
 	}

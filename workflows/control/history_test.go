@@ -83,6 +83,9 @@ func TestInvalidNotesAndTagsAreRejected(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := api.Steer(t.Context(), run, runs.Entry{Kind: runs.NoteEntry, Note: "bell \a"}); err == nil || !strings.Contains(err.Error(), `"\a" at byte 5`) || !strings.Contains(err.Error(), "without control characters") {
+		t.Errorf("the error on a note that beeps does not name the character: %v", err)
+	}
 	if h, err := api.History(t.Context(), run); err != nil || len(h.Events) != 1 {
 		t.Errorf("what was refused left %+v, %v", h, err)
 	}
