@@ -198,3 +198,19 @@ func TestTablesOfNonCellRowsMarkModelsAtBaseline(t *testing.T) {
 		}
 	}
 }
+
+// A regressor has neither an accuracy nor a perplexity, so tables of regressors do not have these columns.
+func TestTablesOfRegressorsHaveNoColumnsWithoutNumbers(t *testing.T) {
+	t.Parallel()
+	r := &Results{Run: "r-1", Experiment: "r"}
+	for _, name := range []string{"c01", "c02"} {
+		r.Cells = append(r.Cells, Cell{Cell: name, Label: name, Status: Done, Report: reported(`{"utility": {"mean_absolute_error": 0.9, "tokens": 9}, "training": {"rounds": 3}}`)})
+	}
+	var file, screen bytes.Buffer
+	must.Do(t, errors.Join(r.Write(&file, "table"), r.WriteScreen(&screen, Cells, &Terminal{Width: 100})))
+	for name, text := range map[string]string{"file": file.String(), "screen": screen.String()} {
+		if !strings.Contains(text, "MAE") || strings.Contains(text, "accuracy") || strings.Contains(text, "perplexity") {
+			t.Errorf("the table of a %s:\n%s", name, text)
+		}
+	}
+}

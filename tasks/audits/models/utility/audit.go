@@ -25,8 +25,8 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Marked:    audits.From(func(v *Outcome) bool { return v.AtBaseline }),
 	Utility:   func(v audits.Outcome) (float64, bool) { return v.(*Outcome).utility() },
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "recall_at_1", Doc: "share of ordinary words that are the first guess (recall@1), of a classifier the share of labels", Of: audits.Of((*Outcome).recall), Header: "accuracy %", Leading: true, Scale: audits.Percent, Digits: 1, Better: audits.Higher},
-		{Name: "perplexity", Of: audits.Of((*Outcome).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1, Min: 1, Better: audits.Lower, Doc: "exponential of the mean loss in nats of the predictions of ordinary words or labels"},
+		{Name: "recall_at_1", Doc: "share of ordinary words that are the first guess (recall@1), of a classifier the share of labels", Of: audits.Of((*Outcome).recall), Header: "accuracy %", Leading: true, Optional: true, Scale: audits.Percent, Digits: 1, Better: audits.Higher},
+		{Name: "perplexity", Of: audits.Of((*Outcome).perplexity), Header: "perplexity", Leading: true, Optional: true, Place: 2, Scale: audits.Plain, Digits: 1, Min: 1, Better: audits.Lower, Doc: "exponential of the mean loss in nats of the predictions of ordinary words or labels"},
 		{Name: "test_tokens", Of: audits.Of(func(v *Outcome) int64 { return v.Tokens }), Doc: "test words, or examples with labels, that the utility is of"},
 		{Name: "mean_absolute_error", Doc: "mean absolute error of a regressor's scores, in points of their scale", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAbsoluteError }), Header: "MAE", Leading: true, Optional: true, Place: 3, Scale: audits.Plain, Digits: 3, Better: audits.Lower},
 		{Name: "mean_average_precision", Doc: "mean average precision of a tagger's labels, from 0 to 1", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAveragePrecision }), Header: "mean AP", Leading: true, Optional: true, Place: 4, Scale: audits.Plain, Digits: 3, Max: 1, Better: audits.Higher},
@@ -199,17 +199,18 @@ func (v *Outcome) perplexity() *numbers.Float {
 	return audits.When(!v.ofTexts(), v.Perplexity)
 }
 
-// Note describes a model that diverged, that has no known recall, or whose utility is at the baseline.
+// Note describes a model whose utility is at the baseline, that has no known recall, or that diverged. The mark comes first:
+// it makes the note a warning.
 func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
+	if v.AtBaseline {
+		notes = append(notes, fmt.Sprintf("%s %s, so audits that find nothing do not show that the training is safe", audits.Mark, v.baselineNote()))
+	}
 	if v.RecallUnknown != "" {
 		notes = append(notes, "no accuracy: "+v.RecallUnknown)
 	}
 	if v.Infinite {
 		notes = append(notes, fmt.Sprintf("the model diverged: its perplexity is beyond the range of numbers, with a mean loss of %.4g nats a target", v.MeanLoss))
-	}
-	if v.AtBaseline {
-		notes = append(notes, fmt.Sprintf("%s %s, so audits that find nothing do not show that the training is safe", audits.Mark, v.baselineNote()))
 	}
 	return strings.Join(notes, "; ")
 }
