@@ -138,12 +138,19 @@ func valueName(t reflect.Type) string {
 }
 
 // Explain returns the columns with the given name, header or path. A path may begin with "audit.", and may
-// omit the audit if the rest contains a dot.
+// omit the audit if the rest contains a dot. The path of a number that has a column, such as
+// utility.perplexity, is that of the column.
 func Explain(name string) []Column {
-	path := strings.TrimPrefix(name, "audit.")
-	return lists.Filter(Columns(), func(c Column) bool {
+	path, columns := strings.TrimPrefix(name, "audit."), Columns()
+	found := lists.Filter(columns, func(c Column) bool {
 		return name != "" && (c.Name == name || c.Header == name || c.Path != "" && (c.Path == path || c.Path == c.Audit+"."+path && strings.Contains(path, ".")))
 	})
+	if audit, _, nested := strings.Cut(path, "."); nested && len(found) == 0 {
+		if of := (&Column{Path: path, Audit: audit}).column(columns, ""); of != nil {
+			found = append(found, *of)
+		}
+	}
+	return found
 }
 
 // Sentence returns the meaning of the column and the direction of better numbers.

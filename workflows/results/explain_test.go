@@ -60,6 +60,11 @@ func TestEveryNumberIsExplained(t *testing.T) {
 			t.Errorf("%s: %+v", name, Explain(name))
 		}
 	}
+	for path, column := range map[string]string{"utility.perplexity": "perplexity", "audit.linking.ap": "linking_ap", "one_run.trade_off.epsilon_lower": "one_run_trade_off_epsilon_lower"} {
+		if found := Explain(path); len(found) != 1 || found[0].Name != column {
+			t.Errorf("%s: %+v, want the column %s", path, found, column)
+		}
+	}
 }
 
 // A column that two tables have with different meanings has two explanations, the end of an interval names its number.
