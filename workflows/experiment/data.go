@@ -357,13 +357,13 @@ func (c *Cell) Warnings() []string {
 		warnings = append(warnings, b.String())
 	}
 	if t := &c.Experiment.Training; c.shortened > 0 {
-		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %s (%s)", t.Rounds, readable.Count(c.shortened, "round"), c.Label))
+		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %s", t.Rounds, readable.Count(c.shortened, "round")))
 	}
 	if c.Experiment.Training.Engine == PyTorchEngine {
 		warnings = append(warnings, "training.engine is pytorch: results are reproducible only on the same kind of device, as far as PyTorch guarantees, and differ from those of native by rounding")
 	}
 	if t := &c.Experiment.Training; t.Record != nil && t.Privacy.Secret() {
-		warnings = append(warnings, fmt.Sprintf("training.record stores updates before the server's noise, with the indexes of their users, which reveals the secret cohorts (%s)", c.Label))
+		warnings = append(warnings, "training.record stores updates before the server's noise, with the indexes of their users, which reveals the secret cohorts")
 	}
 	for _, m := range c.Experiment.Audit.Requested() {
 		if w, ok := m.Fields.(audits.Warner); ok && c.data != nil {
@@ -449,8 +449,8 @@ func (c *Cell) phraseWarnings() []string {
 		if within < minInData {
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("%s already has %d of the %.0f sequences %q, among them about %.2g of the %d canaries of this format, which are then exposed without being inserted; use other fixed %s, or more random ones (%s)",
-			c.Experiment.Data.Source, found, all, g.ShortString(), within, g.Count, c.Experiment.Data.Level.Scheme().Unit, c.Label))
+		warnings = append(warnings, fmt.Sprintf("%s already has %d of the %.0f sequences %q, among them about %.2g of the %d canaries of this format, which are then exposed without being inserted; use other fixed %s, or more random ones",
+			c.Experiment.Data.Source, found, all, g.ShortString(), within, g.Count, c.Experiment.Data.Level.Scheme().Unit))
 	}
 	return warnings
 }

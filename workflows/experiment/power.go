@@ -197,10 +197,10 @@ func (c *Cell) powerWarnings() (warnings []string) {
 	for _, s := range c.gated(c.Statements(nil)) {
 		switch {
 		case s.Allowed != nil && s.Largest != nil && *s.Allowed >= s.Largest():
-			warnings = append(warnings, fmt.Sprintf("audit.fail_if.%s: %g cannot fail (%s): with %s the value is at most %.3g; lower the limit, or use more",
-				s.Gate, *s.Allowed, c.Label, readable.Count(s.Sizes[0].N, s.Sizes[0].Unit), s.Largest()))
+			warnings = append(warnings, fmt.Sprintf("audit.fail_if.%s: %g cannot fail: with %s the value is at most %.3g; lower the limit, or use more",
+				s.Gate, *s.Allowed, readable.Count(s.Sizes[0].N, s.Sizes[0].Unit), s.Largest()))
 		case s.Allowed == nil && s.None != "":
-			warnings = append(warnings, fmt.Sprintf("audit.%s has no power (%s): %s", &s, c.Label, s.None))
+			warnings = append(warnings, fmt.Sprintf("audit.%s has no power: %s", &s, s.None))
 		}
 	}
 	return warnings

@@ -45,8 +45,8 @@ func TestTooFewCanariesWarn(t *testing.T) {
 func TestUnreachableLimitWarns(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]string{
-		"many_runs_epsilon_lower: 1.4": "", "many_runs_epsilon_lower: 1.5": "audit.fail_if.many_runs_epsilon_lower: 1.5 cannot fail (by-user, DP-FedAvg, b=50): with 62 trainings the value is at most 1.46",
-		"epsilon_lower: 1": "", "epsilon_lower: 1.1": "audit.fail_if.epsilon_lower: 1.1 cannot fail (by-user, DP-FedAvg, b=50): with 40 canaries the value is at most 1.05",
+		"many_runs_epsilon_lower: 1.4": "", "many_runs_epsilon_lower: 1.5": "audit.fail_if.many_runs_epsilon_lower: 1.5 cannot fail: with 62 trainings the value is at most 1.46",
+		"epsilon_lower: 1": "", "epsilon_lower: 1.1": "audit.fail_if.epsilon_lower: 1.1 cannot fail: with 40 canaries the value is at most 1.05",
 	} {
 		spec := parse(t, minimal, "training.privacy={clip: 0.1, noise_multiplier: 1, delta: 1e-5}", "audit={one_run: {canaries: 40}, many_runs: {runs: 62}, fail_if: {"+limit+"}}")
 		if got := strings.Join(spec.Cells[0].Warnings(), "\n"); strings.Contains(got, "cannot fail") != (want != "") || !strings.Contains(got, want) {

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"coalmine/internal/lists"
-	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/population"
@@ -343,31 +342,45 @@ func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 // numeral matches a number in a warning.
 var numeral = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// warn collects the cells' warnings. Of warnings that differ only in numbers, it keeps the first and counts
-// the others.
+// warn collects the cells' warnings. Of warnings that differ only in numbers, it keeps the first. It names the cells of a
+// warning that other cells do not have.
 func (s *Submission) warn() {
-	seen, others := map[string]bool{}, map[string]int{}
-	form := func(warning string) string { return numeral.ReplaceAllString(warning, "#") }
+	type form struct {
+		texts map[string]bool
+		cells []string
+	}
+	forms, first := map[string]*form{}, []*form{}
 	for i := range s.Spec.Cells {
-		for _, w := range s.Spec.Cells[i].Warnings() {
-			if seen[w] {
-				continue
+		c := &s.Spec.Cells[i]
+		for _, w := range c.Warnings() {
+			of := numeral.ReplaceAllString(w, "#")
+			if forms[of] == nil {
+				forms[of] = &form{texts: map[string]bool{}}
+				s.Warnings, first = append(s.Warnings, w), append(first, forms[of])
 			}
-			seen[w] = true
-			if _, known := others[form(w)]; known {
-				others[form(w)]++
-				continue
+			f := forms[of]
+			f.texts[w] = true
+			if n := len(f.cells); n == 0 || f.cells[n-1] != c.Name {
+				f.cells = append(f.cells, c.Name)
 			}
-			others[form(w)] = 0
-			s.Warnings = append(s.Warnings, w)
 		}
 	}
-	for i, w := range s.Warnings {
-		if n := others[form(w)]; n > 0 {
-			s.Warnings[i] += fmt.Sprintf(" (and %s for other cells, with different numbers)", readable.Count(n, "warning"))
+	for i, f := range first {
+		switch n := len(f.cells); {
+		case n == len(s.Spec.Cells):
+		case n > namedCells:
+			s.Warnings[i] += fmt.Sprintf(" (%s and %d others of %d cells)", f.cells[0], n-1, len(s.Spec.Cells))
+		default:
+			s.Warnings[i] += fmt.Sprintf(" (%s)", strings.Join(f.cells, ", "))
+		}
+		if len(f.texts) > 1 {
+			s.Warnings[i] += fmt.Sprintf(" (the numbers are those of %s)", f.cells[0])
 		}
 	}
 }
+
+// namedCells is the largest number of cells that a warning names.
+const namedCells = 4
 
 func (s *Submission) Record() runs.Spec {
 	canonical := s.Spec.Canonical()

@@ -98,9 +98,28 @@ func TestWarningsDifferingInNumbersAreMerged(t *testing.T) {
 	if len(one) == 0 || len(all) != len(one) {
 		t.Fatalf("%d warnings of one cell and %d of three: %q", len(one), len(all), all)
 	}
-	const rest = " (and 2 warnings for other cells, with different numbers)"
+	const rest = " (the numbers are those of c01)"
 	if !slices.Contains(all, one[len(one)-1]+rest) {
 		t.Errorf("warnings %q, want one that ends in %q", all, rest)
+	}
+}
+
+// An audit without power has one warning, whatever the labels of its cells; one of some cells names them.
+func TestWarningsOfCellsAreOneWithTheirNames(t *testing.T) {
+	t.Parallel()
+	texts := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)})
+	about := func(warnings []string, part string) []string {
+		return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return !strings.Contains(w, part) })
+	}
+	const batch = "training.client.batch is 100"
+	some := about(prepare(t, texts, "grid={axes: {training.client.batch: [1, 100], data.partition: [by-user, iid]}}").Warnings, batch)
+	if len(some) != 1 || !strings.HasSuffix(some[0], " (c03, c04)") {
+		t.Errorf("warnings of two of four cells: %q", some)
+	}
+	const power = "audit.random_sampling has no power"
+	all := about(prepare(t, texts, "audit.random_sampling.references=2", "grid={axes: {training.client.batch: [1, 100]}}").Warnings, power)
+	if len(all) != 1 || strings.Contains(all[0], "c01") || strings.Contains(all[0], "the numbers are") {
+		t.Errorf("warnings of all cells, whose labels differ: %q", all)
 	}
 }
 

@@ -137,8 +137,8 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if err != nil || largest == 0 || !powerless(recipe, proved.EpsilonProved, o.Confidence.Float64(), rates...) {
 		return nil // fewer trainings have no power at all, which power says
 	}
-	return []string{fmt.Sprintf("audit.many_runs is powerless against the proved epsilon of %s (%s): if all %d trainings that the bound counts were recognized, it would be at most %s, and the trade-off curve not refuted; use more runs",
-		proved.EpsilonProved, d.Label, half, privacy.Epsilon(largest))}
+	return []string{fmt.Sprintf("audit.many_runs is powerless against the proved epsilon of %s: if all %d trainings that the bound counts were recognized, it would be at most %s, and the trade-off curve not refuted; use more runs",
+		proved.EpsilonProved, half, privacy.Epsilon(largest))}
 }
 
 // powerless reports whether rates contradict neither the proved epsilon of a claim nor its trade-off curve.

@@ -85,7 +85,7 @@ func TestPlanWarnsOfTooFewTrainingsToContradict(t *testing.T) {
 		s.Training.Recipe = privacy.Recipe{
 			Population: 100, Cohort: 100, Rounds: 1, NoiseMultiplier: c.z, Delta: 1e-5, Sampling: privacy.Separated, Separation: 1, Participations: 1,
 		}
-		warnings := strings.Join(s.Audits[0].(audits.Warner).Warnings(s, &audits.Data{Users: 100, Label: "x"}), "\n")
+		warnings := strings.Join(s.Audits[0].(audits.Warner).Warnings(s, &audits.Data{Users: 100}), "\n")
 		if strings.Contains(warnings, "audit.many_runs is powerless against the proved epsilon of") != c.powerless {
 			t.Errorf("%+v: warnings %q", c, warnings)
 		}

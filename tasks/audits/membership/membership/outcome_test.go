@@ -132,10 +132,10 @@ func TestMembersExcludeCanaryCarriers(t *testing.T) {
 	f := Fields{Membership: new(Block)}
 	for carriers, want := range map[int]string{
 		0:  "",
-		80: "about 20 training users without a canary (x): an AUC over fewer than 30 says little",
-		99: "about 1 training user without a canary and 1000 held-out users (x): an AUC takes 2 of each",
+		80: "about 20 training users without a canary: an AUC over fewer than 30 says little",
+		99: "about 1 training user without a canary and 1000 held-out users: an AUC takes 2 of each",
 	} {
-		d := &audits.Data{Label: "x", Users: 100, HeldOutUsers: 1000, Carriers: carriers}
+		d := &audits.Data{Users: 100, HeldOutUsers: 1000, Carriers: carriers}
 		if got := strings.Join(f.Warnings(nil, d), "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("with %d users that carry canaries plan warns %q, want %q", carriers, got, want)
 		}

@@ -175,8 +175,8 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
 	if share <= audits.MaxReplaced {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.one_shot makes %s of the users canary clients (%s); above %g%% they change what the model learns, and how private it is: every user is sampled less often, and utility is that of so noisy a training",
-		readable.Share(share), d.Label, 100*audits.MaxReplaced)}
+	return []string{fmt.Sprintf("audit.one_shot makes %s of the users canary clients; above %g%% they change what the model learns, and how private it is: every user is sampled less often, and utility is that of so noisy a training",
+		readable.Share(share), 100*audits.MaxReplaced)}
 }
 
 // Plant implements audits.Planter: the clients are users without data, which an external training adds

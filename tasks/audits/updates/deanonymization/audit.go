@@ -167,8 +167,8 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if missed < 1 {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.deanonymization will be unable to name about %.0f of %d users: with %d of %d devices in a round, their shadow devices are in none of the %d recorded rounds, and the attacks never see an update of theirs (%s); record more rounds, or raise training.rounds or training.cohort",
-		missed, d.Seen, s.Training.Cohort, d.Users, rounds, d.Label)}
+	return []string{fmt.Sprintf("audit.deanonymization will be unable to name about %.0f of %d users: with %d of %d devices in a round, their shadow devices are in none of the %d recorded rounds, and the attacks never see an update of theirs; record more rounds, or raise training.rounds or training.cohort",
+		missed, d.Seen, s.Training.Cohort, d.Users, rounds)}
 }
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {

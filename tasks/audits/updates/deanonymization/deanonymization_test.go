@@ -444,7 +444,7 @@ func TestPlanWarnsOfUsersOutsideRecordedRounds(t *testing.T) {
 	t.Parallel()
 	s := &audits.Setting{Recorded: &audits.Recorded{Recording: updates.Recording{Every: 2}}, Training: audits.Training{Rounds: 40, Cohort: 10}}
 	f := &Fields{Deanonymization: new(Block)}
-	got := strings.Join(f.Warnings(s, &audits.Data{Users: 200, Seen: 100, Label: "a cell"}), "")
+	got := strings.Join(f.Warnings(s, &audits.Data{Users: 200, Seen: 100}), "")
 	if want := "unable to name about 36 of 100 users: with 10 of 200 devices in a round"; !strings.Contains(got, want) || !strings.Contains(got, "none of the 20 recorded rounds") {
 		t.Errorf("the warning is %q, want a word of %q", got, want)
 	}

@@ -84,8 +84,8 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if missed < 0.05 {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.profiles finds nobody who fits a profile whose device is in none of the %d recorded rounds: with %d of %d devices in a round the probability is %.0f%% for each (%s); record more rounds, or raise training.rounds or training.cohort",
-		rounds, s.Training.Cohort, d.Users, 100*missed, d.Label)}
+	return []string{fmt.Sprintf("audit.profiles finds nobody who fits a profile whose device is in none of the %d recorded rounds: with %d of %d devices in a round the probability is %.0f%% for each; record more rounds, or raise training.rounds or training.cohort",
+		rounds, s.Training.Cohort, d.Users, 100*missed)}
 }
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
