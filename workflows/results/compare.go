@@ -219,12 +219,16 @@ func (c *Comparison) WriteScreen(w io.Writer, s *Terminal) error {
 			b.WriteString(note + "\n")
 		}
 	} else if len(c.Pairs) > 0 {
-		header, rows, err := c.rows()
+		v, err := c.cells()
 		if err != nil {
 			return err
 		}
+		header, rows := v.pairs()
 		b.WriteByte('\n')
 		s.table(&b, header, rows)
+		for _, note := range v.warnings() {
+			s.paragraph(&b, note)
+		}
 	}
 	for i := range c.Pairs {
 		c.Pairs[i].writeChanges(&b)
@@ -325,20 +329,26 @@ func (p *Pair) writeChanges(b *strings.Builder) {
 	}
 }
 
-// rows formats the pairs as text.
-func (c *Comparison) rows() (header []string, rows [][]string, err error) {
+// cells is a view of the cells of all pairs, first and second in turn, which are named with their run.
+func (c *Comparison) cells() (*view, error) {
 	both := &Results{}
-	for _, p := range c.Pairs {
-		p.Before.Row, p.After.Row = nil, nil // cells are compared individually
-		both.Cells = append(both.Cells, p.Before, p.After)
+	named := func(cell Cell, side string) Cell {
+		run, _, _ := strings.Cut(side, "/")
+		cell.Row, cell.Cell = nil, run+"/"+cell.Cell // cells are compared individually
+		return cell
 	}
-	table, err := both.Table()
-	if err != nil {
-		return nil, nil, err
+	for i := range c.Pairs {
+		both.Cells = append(both.Cells, named(c.Pairs[i].Before, c.Before), named(c.Pairs[i].After, c.After))
 	}
+	return both.view()
+}
+
+// pairs formats a view of pairs as text: "3/8 -> 5/8" where the two cells differ.
+func (v *view) pairs() (header []string, rows [][]string) {
+	table := v.table()
 	for pair := range slices.Chunk(table.texts(), 2) {
-		row := []string{pair[0][0]}
-		for k := 1; k < len(table.Header); k++ {
+		var row []string
+		for k := range table.Header {
 			before, after := cmp.Or(pair[0][k], "-"), cmp.Or(pair[1][k], "-")
 			if before != after {
 				before += " -> " + after
@@ -347,5 +357,5 @@ func (c *Comparison) rows() (header []string, rows [][]string, err error) {
 		}
 		rows = append(rows, row)
 	}
-	return table.Header, rows, nil
+	return table.Header, rows
 }

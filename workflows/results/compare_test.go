@@ -57,6 +57,21 @@ by-user  pending       -                     -           -
 	}
 }
 
+// The mark of a model that has learned little has its note below the table, and a row of two settings names both.
+func TestComparedCellsHaveTheirWarnings(t *testing.T) {
+	t.Parallel()
+	a, b := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-1", "", 3)
+	b.Results.Cells[1].Status, b.Results.Cells[1].Report = Done, reported(`{"utility": {"recall_at_1": 0.01, "perplexity": 700, "tokens": 9000,
+		"baseline": {"recall_at_1": 0.052, "perplexity": 389.1, "tokens": 9000}, "at_baseline": true}, "audit": {"random_sampling": {"memorized": 0, "of": 8}}}`)
+	var out bytes.Buffer
+	must.Do(t, compared(t, must.Get(a.Select("c01"))(t), must.Get(b.Select("c02"))(t)).WriteScreen(&out, nil))
+	for _, want := range []string{"\niid -> by-user  3/8 -> 0/8", "60.0 -> 700.0 *", "\ngrid-1/c02 (by-user): * utility is at the level of word or class frequencies"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %q in the comparison:\n%s", want, out.String())
+		}
+	}
+}
+
 // Fields that nobody wrote take no line of their own.
 func TestCompareListsDerivedFieldsTogether(t *testing.T) {
 	t.Parallel()
