@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/datasets/source"
 	"coalmine/workflows/control/submission"
@@ -107,14 +108,30 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 	if _, err := l.runs.Get(ctx, name); runs.IsUnreadable(err) {
 		return []string{name}, nil // the run has lost its record
 	}
-	fits := slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, name) })
+	fits := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.HasPrefix(id, name) })
 	if named := slices.DeleteFunc(slices.Clone(fits), func(id string) bool { return !runs.BelongsTo(id, name) }); len(named) > 0 {
 		return named, nil // drops experiments with longer names that begin with it
 	}
 	if len(fits) == 0 {
-		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
+		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status%s", name, ErrNoRun, l.archive, similar(name, ids))
 	}
 	return fits, nil
+}
+
+// similar returns a clause that names the run that an unknown name may mean: that of a cell, or one with a
+// similar name.
+func similar(name string, ids []string) string {
+	isRun := func(name string) bool {
+		return name == experiment.Latest || slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, name) })
+	}
+	if run, cell, ok := strings.Cut(name, "/"); ok && isRun(run) {
+		return fmt.Sprintf("; expected a run without the cell %s: %s", readable.Text(cell), readable.Text(run))
+	}
+	names := slices.Clone(ids)
+	for _, id := range ids {
+		names = append(names, id[:max(0, strings.LastIndexByte(id, '-'))])
+	}
+	return readable.DidYouMean(readable.Nearest(name, names))
 }
 
 // newest returns the last submitted of several runs if all belong to one experiment. It ignores removed and

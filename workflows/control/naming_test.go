@@ -46,6 +46,11 @@ func TestNameSelectsNewestRunOfOneExperiment(t *testing.T) {
 	if s, err := api.History(ctx, "grid-"); err != nil || s.Run != newest || len(told) != 1 || told[0] != (control.Choice{Name: "grid-", Run: newest, Fits: 3}) {
 		t.Errorf("grid- is %+v, %v; told %+v", s, err, told)
 	}
+	for name, hint := range map[string]string{"grdi": "did you mean grid?", "latest/c02": "expected a run without the cell c02: latest", "other": "memory:; see: coalmine status"} {
+		if _, err := api.History(ctx, name); !errors.Is(err, control.ErrNoRun) || !strings.Contains(err.Error(), hint) {
+			t.Errorf("%s: %v, want %q", name, err, hint)
+		}
+	}
 	if s, err := api.History(ctx, "grids"); err != nil || s.Run != lone || len(told) != 1 {
 		t.Errorf("grids is %+v, %v; told %+v", s, err, told)
 	}
