@@ -14,7 +14,7 @@ type Sampling struct {
 	// Temperature is above 0; 1 draws from the model unchanged.
 	Temperature float64 `json:"temperature" doc:"temperature of the samples"`
 	// TopK limits the draw to the most probable tokens; 0 is no limit.
-	TopK int `json:"top_k,omitempty"`
+	TopK int `json:"top_k,omitempty" doc:"number of most probable tokens that are drawn from"`
 }
 
 // Check returns an error for an invalid temperature or number of tokens.

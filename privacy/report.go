@@ -71,15 +71,15 @@ type Report struct {
 
 	// Order and OrderProved are the Rényi orders that gave Epsilon and EpsilonRenyi, 0
 	// if no order gave a bound.
-	Order        float64      `json:"order"`
-	OrderProved  float64      `json:"order_proved"`
+	Order        float64      `json:"order" doc:"Rényi order that gave the epsilon by the papers' convention; 0 if none gave a bound"`
+	OrderProved  float64      `json:"order_proved" doc:"Rényi order that gave the proved Rényi epsilon; 0 if none gave a bound"`
 	Conversion   Conversion   `json:"conversion"`
 	Sampling     Sampling     `json:"sampling"`
 	Neighbouring Neighbouring `json:"neighbouring"`
-	Population   int          `json:"population"`
-	Cohort       int          `json:"cohort"`
-	SamplingRate float64      `json:"sampling_rate"`
-	Rounds       int          `json:"rounds"`
+	Population   int          `json:"population" doc:"number of users or records that cohorts are drawn from"`
+	Cohort       int          `json:"cohort" doc:"number of users or records of a round (Poisson sampling: expected)"`
+	SamplingRate float64      `json:"sampling_rate" doc:"share of the population in a cohort"`
+	Rounds       int          `json:"rounds" doc:"number of rounds (sgd: steps) that the epsilon covers"`
 	// RoundsAtLeast reports that Rounds is MaxRounds, the limit of the search for the largest
 	// number of rounds within a budget.
 	RoundsAtLeast bool `json:"rounds_at_least,omitempty"`
@@ -90,25 +90,25 @@ type Report struct {
 	NoiseMultiplier float64 `json:"noise_multiplier"`
 	// Sigma and SigmaProved are the noise relative to the sensitivity behind
 	// each epsilon.
-	Sigma       float64 `json:"sigma"`
-	SigmaProved float64 `json:"sigma_proved"`
+	Sigma       float64 `json:"sigma" doc:"noise relative to the sensitivity, behind the epsilon by the papers' convention"`
+	SigmaProved float64 `json:"sigma_proved" doc:"noise relative to the sensitivity, behind the proved epsilon"`
 	// UpdateNoise is the noise multiplier of the updates under adaptive clipping, a little above
 	// NoiseMultiplier; 0 with a fixed clip norm.
-	UpdateNoise float64 `json:"update_noise_multiplier,omitempty"`
+	UpdateNoise float64 `json:"update_noise_multiplier,omitempty" doc:"noise multiplier of the updates under adaptive clipping"`
 	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), for trees, for separated
 	// sampling, and if Concentrated was called; otherwise 0 and omitted.
-	Rho Epsilon `json:"rho,omitempty"`
+	Rho Epsilon `json:"rho,omitempty" doc:"rho of zero-concentrated differential privacy (Bun and Steinke 2016)"`
 	// Mu is the Gaussian privacy (Dong, Roth and Su 2019) if Concentrated was called; otherwise 0
 	// and omitted.
-	Mu Epsilon `json:"mu,omitempty"`
+	Mu Epsilon `json:"mu,omitempty" doc:"mu of Gaussian differential privacy (Dong, Roth and Su 2019)"`
 
 	// Separation is the least number of rounds from one participation of a user to the next,
 	// Participations the largest number of participations, and Sensitivity, in clip norms, the
 	// distance by which they move all outputs together; 0 and omitted except for separated
 	// sampling.
-	Separation     int     `json:"separation,omitempty"`
-	Participations int     `json:"participations,omitempty"`
-	Sensitivity    float64 `json:"sensitivity,omitempty"`
+	Separation     int     `json:"separation,omitempty" doc:"least number of rounds from one participation of a user to the next, with separated sampling"`
+	Participations int     `json:"participations,omitempty" doc:"largest number of rounds of a user, with separated sampling"`
+	Sensitivity    float64 `json:"sensitivity,omitempty" doc:"distance, in clip norms, by which a user moves all outputs together, with separated sampling"`
 	// Mechanism correlates the noise of rounds; empty for independent noise.
 	Mechanism correlated.Kind `json:"mechanism,omitempty"`
 

@@ -126,7 +126,7 @@ func valueName(t reflect.Type) string {
 		t = t.Elem()
 	}
 	switch t.Kind() {
-	case reflect.Int64:
+	case reflect.Int, reflect.Int64:
 		return "integer"
 	case reflect.Float64:
 		return "number"

@@ -63,12 +63,12 @@ type Finding struct {
 	// outside it, in clip norms; Inside counts the moves by members in the cohort.
 	Sensitivity float64 `json:"sensitivity"`
 	Outside     float64 `json:"outside"`
-	Moves       int     `json:"moves"`
+	Moves       int     `json:"moves" doc:"number of measured moves of a release by leaving out a member of the cohort"`
 	// Noise is the noise multiplier of the part with the lowest upper limit, divided by the
 	// sensitivity if that exceeds the claimed one.
 	Noise Multiplier `json:"noise"`
 	// P is the least p-value of all tests times their number, By the name of the test.
-	P  float64 `json:"p"`
+	P  float64 `json:"p" doc:"least p-value of the tests of the claim, times the number of tests"`
 	By string  `json:"by"`
 	// Refuted reports whether P is at most FalseAlarm.
 	Refuted    bool    `json:"refuted"`

@@ -112,7 +112,7 @@ type Outcome struct {
 	// Max is the highest exposure that the audits can find, or 0 if unbounded. Highest is the highest
 	// exposure of an inserted canary, nil if none was ranked. Both are in bits.
 	Max     float64  `json:"-"`
-	Highest *float64 `json:"highest,omitempty"`
+	Highest *float64 `json:"highest,omitempty" doc:"highest exposure of an inserted canary, in bits"`
 	// Samples is nil with too few inserted or other canaries.
 	Samples  *Samples `json:"two_sample,omitempty"`
 	canaries []measured

@@ -166,7 +166,7 @@ type Outcome struct {
 	Highest *float64 `json:"highest_exposure,omitempty"`
 	// Extracted is the number of ranked secrets that a search proved to be the most likely of their form;
 	// absent without a search.
-	Extracted *int `json:"extracted,omitempty"`
+	Extracted *int `json:"extracted,omitempty" doc:"number of ranked secrets that a search proved to be the most likely of their form"`
 	// CanariesInData are the numbers of canaries that are in the original text: their exposure does not
 	// measure insertions.
 	CanariesInData []int `json:"canaries_in_data,omitempty"`

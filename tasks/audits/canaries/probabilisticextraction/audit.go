@@ -131,9 +131,9 @@ var extractable = audits.CountOf[Outcome]{
 
 // Outcome counts the inserted canaries that sampling and greedy decoding extract.
 type Outcome struct {
-	Extractable int     `json:"extractable"`
-	Greedy      int     `json:"greedy"`
-	Of          int     `json:"of"`
+	Extractable int     `json:"extractable" doc:"number of inserted canaries that the allowed samples contain with the required probability"`
+	Greedy      int     `json:"greedy" doc:"number of inserted canaries that greedy decoding continues from their prefix"`
+	Of          int     `json:"of" doc:"number of inserted canaries"`
 	Queries     int     `json:"queries" doc:"n, the samples that probabilistic extraction allows"`
 	Chance      float64 `json:"chance" doc:"p, the probability with which n samples must contain a canary"`
 	models.Sampling

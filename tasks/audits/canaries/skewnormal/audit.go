@@ -110,7 +110,7 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 // Outcome has a fit for each prefix of the canaries.
 type Outcome struct {
 	// Highest is the highest fitted exposure of an inserted canary, in bits; nil if none was inserted.
-	Highest *float64 `json:"highest,omitempty"`
+	Highest *float64 `json:"highest,omitempty" doc:"highest fitted exposure of an inserted canary, in bits"`
 	Fits    []Fit    `json:"fits"`
 }
 

@@ -171,7 +171,7 @@ func (f *Fields) Work(s *audits.Setting) float64 { return onerun.SearchWork(&s.T
 // Outcome is a lower bound on epsilon and its evidence.
 type Outcome struct {
 	// Runs is the number of trainings, Included the number of those with the canary.
-	Runs     int `json:"runs"`
+	Runs     int `json:"runs" doc:"number of trainings"`
 	Included int `json:"included"`
 	// Rule was chosen by the trainings with Chooses, Rates are the rates of the other trainings.
 	Rule  empirical.Rule  `json:"rule"`

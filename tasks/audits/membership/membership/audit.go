@@ -97,12 +97,8 @@ type Block struct {
 
 // Rescoring is the further scorings of each text by the audited model, in fields, parameters and outcomes alike.
 type Rescoring struct {
-	// Number of first held-out users whose texts precede the text of every other user when it is scored
-	// again (ReCaLL). That attack excludes them. 0: no such attack.
-	PrefixUsers int `json:"prefix_users,omitempty" default:"0" range:"[0,100]" unit:"users" also:"recall recall_prefix" source:"Xie et al. 2024"`
-	// Neighbours of each example to score: copies with some words replaced by words of other users. 0: no
-	// such attack.
-	NeighbourTexts int `json:"neighbour_texts,omitempty" default:"0" range:"[0,100]" unit:"texts an example" also:"neighbours neighbors neighbour_attack" source:"Mattern et al. 2023"`
+	PrefixUsers    int `json:"prefix_users,omitempty" default:"0" range:"[0,100]" unit:"users" doc:"Number of first held-out users whose texts precede the text of every other user when it is scored again (ReCaLL). That attack excludes them. 0: no such attack." also:"recall recall_prefix" source:"Xie et al. 2024"`
+	NeighbourTexts int `json:"neighbour_texts,omitempty" default:"0" range:"[0,100]" unit:"texts an example" doc:"Neighbours of each example to score: copies with some words replaced by words of other users. 0: no such attack." also:"neighbours neighbors neighbour_attack" source:"Mattern et al. 2023"`
 }
 
 const path = "audit.membership"
@@ -218,7 +214,7 @@ type Outcome struct {
 	Sharers int `json:"sharers" doc:"training users with canaries, who are no members of the other columns"`
 	HeldOut int `json:"held_out" doc:"held-out users whom members are compared with"`
 	// LeftOut is the number of users that cannot be scored: canaries replaced all examples, or images have no labels.
-	LeftOut int `json:"left_out,omitempty"`
+	LeftOut int `json:"left_out,omitempty" doc:"number of training users that the attacks leave out"`
 	// Alike reports whether the model gives the texts of all users the same mean loss.
 	Alike      bool `json:"alike,omitempty"`
 	References int  `json:"references,omitempty" doc:"reference models of LiRA and RMIA"`

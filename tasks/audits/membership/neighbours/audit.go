@@ -137,20 +137,20 @@ type Outcome struct {
 	Repeats int `json:"repeats"`
 	// Claimed is the claimed noise multiplier of the updates, ClaimedSensitivity the claimed sensitivity to
 	// leaving one member out: replay.Sensitivity.
-	Claimed            float64 `json:"claimed_noise_multiplier"`
-	ClaimedSensitivity float64 `json:"claimed_sensitivity"`
+	Claimed            float64 `json:"claimed_noise_multiplier" doc:"claimed noise multiplier of the updates"`
+	ClaimedSensitivity float64 `json:"claimed_sensitivity" doc:"claimed sensitivity to leaving one member out"`
 	// Epsilon is proved from the measured noise multiplier, EpsilonLow from the upper end of its interval,
 	// EpsilonHigh from the lower; nil is infinite.
 	Epsilon      *float64             `json:"epsilon"`
 	EpsilonLow   *float64             `json:"epsilon_low"`
-	EpsilonHigh  *float64             `json:"epsilon_high"`
-	Delta        float64              `json:"delta"`
+	EpsilonHigh  *float64             `json:"epsilon_high" doc:"upper end of the interval of the estimated epsilon"`
+	Delta        float64              `json:"delta" doc:"delta of the estimated epsilon"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
 	// Reported reports whether an external training has replayed its steps and stated its claim.
 	Reported bool `json:"told,omitempty"`
 	// Population is the population that cohorts are drawn from.
-	Population int `json:"population"`
+	Population int `json:"population" doc:"number of members that cohorts are drawn from"`
 }
 
 func (v *Outcome) noise() string {

@@ -449,14 +449,14 @@ type Outcome struct {
 	// EpsilonLargest is the bound if all these guesses were right, EpsilonLargestCanaries if all coins were
 	// guessed correctly: the audit cannot distinguish larger epsilons.
 	EpsilonLargest         float64 `json:"epsilon_largest" doc:"one-run bound if all guesses were right"`
-	EpsilonLargestCanaries float64 `json:"epsilon_largest_canaries"`
+	EpsilonLargestCanaries float64 `json:"epsilon_largest_canaries" doc:"one-run bound if all coins were guessed correctly: the audit cannot prove more"`
 
 	Neighbouring privacy.Neighbouring `json:"neighbouring" doc:"neighbouring relation of the one-run bounds"`
 	Unit         string               `json:"unit" doc:"unit of the privacy that one run bounds, such as user"`
 	Score        string               `json:"score"`
 	// Choices is the number of tried pairs of KPlus and KMinus, each with its share of 1 - Confidence; 0 for
 	// one pair.
-	Choices  int       `json:"choices,omitempty"`
+	Choices  int       `json:"choices,omitempty" doc:"number of tried pairs of k_plus and k_minus, each with its share of the error probability; 0 for one pair"`
 	TradeOff *TradeOff `json:"trade_off,omitempty"`
 	// Ceilings are approximately the most that the audit can prove about a training that is as private as it
 	// claims, from the strongest attacker to the weakest; only with TradeOff and a claim.

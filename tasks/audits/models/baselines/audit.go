@@ -63,8 +63,7 @@ func baseline(name, header, by string, find func(*Outcome) *Utility, has ...stri
 }
 
 type Outcome struct {
-	// Examples is the number of ordinary words, or of labelled examples, in the test part.
-	Examples int64 `json:"examples"`
+	Examples int64 `json:"examples" doc:"number of ordinary words, or of labelled examples, in the test part"`
 	// Chance guesses at random: words, classes, or scores of the training part with equal probabilities; tags
 	// in any order.
 	Chance Utility `json:"chance"`

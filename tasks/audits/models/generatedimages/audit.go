@@ -108,7 +108,7 @@ var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 type Outcome struct {
 	// Images is the number of generated images, compared with Real ones of the test part.
 	Images        int     `json:"images" doc:"generated images"`
-	Real          int     `json:"real"`
+	Real          int     `json:"real" doc:"number of images of the test part that generated ones are compared with"`
 	Intensity     float64 `json:"intensity" doc:"mean value of generated images, 0 to 255"`
 	RealIntensity float64 `json:"real_intensity" doc:"mean value of real images, 0 to 255"`
 	// Inverted is the share of generated images nearer in mean intensity to inverted real images than to real
@@ -118,7 +118,7 @@ type Outcome struct {
 	// InvertedByMeans is the share nearer to the inverted mean image of the real ones than to the mean
 	// image, over all values.
 	InvertedByMeans audits.Share `json:"inverted_by_means"`
-	Significance    float64      `json:"significance"`
+	Significance    float64      `json:"significance" doc:"probability of a false alarm of a gate on the images"`
 	// Classifier is the prepared classifier's judgement. It may be nil.
 	Classifier *Judgement `json:"classifier,omitempty"`
 	// Sheet is a PNG file of the first images.

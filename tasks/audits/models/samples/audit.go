@@ -205,11 +205,11 @@ type Outcome struct {
 	// Samples is the number of samples, Cut the number that did not end within Length. Distinct is the number
 	// of different ones among those that ended and consist of at least one word and only of words.
 	Samples  int `json:"samples" doc:"samples drawn from the model"`
-	Cut      int `json:"cut"`
-	Distinct int `json:"distinct"`
-	Length   int `json:"length"`
+	Cut      int `json:"cut" doc:"number of samples that did not end within the length"`
+	Distinct int `json:"distinct" doc:"number of different samples that ended and consist only of words"`
+	Length   int `json:"length" doc:"number of tokens, with the end, at which a sample is cut"`
 	models.Sampling
-	Significance float64 `json:"significance"`
+	Significance float64 `json:"significance" doc:"probability of a false alarm of a test of the samples"`
 	// Unknown is set for a model of words, Spaces for a model of bytes.
 	Unknown *Unknown `json:"unknown,omitempty"`
 	Spaces  *Spaces  `json:"spaces,omitempty"`

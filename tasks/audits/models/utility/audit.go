@@ -140,10 +140,10 @@ type Outcome struct {
 	// Infinite reports whether the perplexity is beyond float64, and null: the model diverged. MeanLoss, in
 	// nats, replaces it.
 	Infinite bool    `json:"infinite,omitempty"`
-	MeanLoss float64 `json:"mean_loss,omitempty"`
+	MeanLoss float64 `json:"mean_loss,omitempty" doc:"mean loss in nats, if the perplexity is beyond float64"`
 	// RecallAt5 is the share among the five first guesses; nil if not requested.
 	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
-	Tokens    int64    `json:"tokens"`
+	Tokens    int64    `json:"tokens" doc:"number of ordinary target words of the test part; of labelled texts their number"`
 	// MeanAbsoluteError is for a regressor's scores, in points of their scale, and MeanAveragePrecision for a
 	// tagger's labels, in (0, 1], over Tokens texts, without recall and perplexity. Otherwise Tokens is the
 	// number of ordinary target words.

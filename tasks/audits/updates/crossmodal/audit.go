@@ -107,9 +107,8 @@ func vectors(b audits.Builder, round int) storage.Key {
 func (f *Fields) Work(s *audits.Setting) float64 { return f.CrossModal.Work(s) }
 
 type Outcome struct {
-	// Users is the number of users with a vector, Values the length of a vector.
-	Users   int           `json:"users"`
-	Values  int           `json:"values"`
+	Users   int           `json:"users" doc:"number of users with a vector"`
+	Values  int           `json:"values" doc:"length of a user's vector"`
 	Learned pairs.Learned `json:"learned"`
 	// Anonymous is about pairs of all users with a vector, Seen and Unseen about pairs of only such users;
 	// nil without such pairs, or if all users are in one set.

@@ -236,11 +236,11 @@ func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs, batch, example
 // Outcome is the outcome of all attacks.
 type Outcome struct {
 	// Devices is the number of users of Items scored updates, or sums.
-	Devices int `json:"devices"`
-	Items   int `json:"items"`
+	Devices int `json:"devices" doc:"number of users with a scored update or sum"`
+	Items   int `json:"items" doc:"number of scored updates, or sums of updates"`
 	// Untaught is the number of users without a class: no update of their shadow device was recorded.
-	Untaught   int             `json:"untaught,omitempty"`
-	Confidence float64         `json:"confidence"`
+	Untaught   int             `json:"untaught,omitempty" doc:"number of users whose shadow device has no recorded update"`
+	Confidence float64         `json:"confidence" doc:"confidence of the bootstrap intervals over users"`
 	Attacks    []AttackOutcome `json:"attacks"`
 	// AboveBaseline compares the best trained attack with the cosine.
 	AboveBaseline *Difference `json:"above_baseline,omitempty"`

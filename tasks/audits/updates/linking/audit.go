@@ -67,9 +67,9 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 
 type Outcome struct {
 	// Devices and their Updates are followed, among All anonymous updates.
-	Devices  int               `json:"devices"`
-	Updates  int               `json:"updates"`
-	All      int               `json:"all"`
+	Devices  int               `json:"devices" doc:"number of devices that are followed"`
+	Updates  int               `json:"updates" doc:"number of updates of the devices that are followed"`
+	All      int               `json:"all" doc:"number of anonymous updates among which devices are followed"`
 	Pairs    pairs.Measurement `json:"pairs"`
 	Next     Next              `json:"next"`
 	Clusters Clusters          `json:"clusters"`

@@ -84,7 +84,7 @@ func (f *Fields) States(s *audits.Setting) float64 { return float64(s.Ordinary) 
 
 type Outcome struct {
 	// Devices is the number of devices of the measured updates.
-	Devices int `json:"devices"`
+	Devices int `json:"devices" doc:"number of devices of the measured updates"`
 	// Round has the means over all updates. Its number is the last one.
 	Round
 	// BaselineAP is the AP of words ranked by the number of these devices that have them, without an update:
@@ -99,13 +99,13 @@ type Outcome struct {
 // Round has means over the updates of a round.
 type Round struct {
 	// Round is the number, or the first of a range.
-	Round   int `json:"round"`
-	Updates int `json:"updates"`
+	Round   int `json:"round" doc:"last round of the measured updates"`
+	Updates int `json:"updates" doc:"number of measured updates"`
 	// Words is the number of distinct ordinary words of a device, Named the number of words that its update
 	// names, Hits the number of words in both.
-	Words float64 `json:"words"`
-	Named float64 `json:"named"`
-	Hits  float64 `json:"hits"`
+	Words float64 `json:"words" doc:"mean number of distinct ordinary words of a device"`
+	Named float64 `json:"named" doc:"mean number of words that an update names"`
+	Hits  float64 `json:"hits" doc:"mean number of a device's words that its update names"`
 	// Precision is Hits / Named, or 0; Recall is Hits / Words.
 	Precision float64 `json:"precision"`
 	Recall    float64 `json:"recall"`
