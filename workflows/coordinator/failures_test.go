@@ -332,7 +332,7 @@ func TestTaskThatKillsWorkersFails(t *testing.T) {
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
 	failure := w.run(id).State.Failures[poison.Key]
-	if got := failure.Error; !strings.Contains(got, "its worker died 3 times near its memory limit (at most 3) and 0 times otherwise (at most 20): w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
+	if got := failure.Error; !strings.Contains(got, "its worker died 3 times near its memory limit (at most 3): w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
 		w.fail("evidence %q", got)
 	}
 	for i, d := range failure.Deaths {
@@ -363,7 +363,7 @@ func TestDeathsFarFromMemoryLimitCountLess(t *testing.T) {
 	}{
 		{"taken away", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths - 1, runs.Done, ""},
 		{"without a limit", queue.Memory{Used: 1 << 40}, policy.MaxDeaths - 1, runs.Done, ""},
-		{"ends every worker", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths, runs.Failed, "its worker died 0 times near its memory limit (at most 3) and 20 times otherwise (at most 20): w"},
+		{"ends every worker", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths, runs.Failed, "its worker died 20 times for other reasons (at most 20): w"},
 		{"fills its container", queue.Memory{Used: 1 << 20, Limit: 2 << 30, GroupUsed: 19 << 20, GroupLimit: 20 << 20}, policy.MaxMemoryDeaths, runs.Failed, "at 19 MiB of 20 MiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestDeathsFarFromMemoryLimitCountLess(t *testing.T) {
 			}
 			id := w.submit("a", 0)
 			wait, _ := w.awaitWait(id, status.WaitTakeover)
-			if !regexp.MustCompile(`: its worker died 1 time( near its memory limit \(the task fails after 3\)| \(the task fails after 20\))$`).MatchString(wait.Detail) {
+			if !regexp.MustCompile(`: its worker died 1 time (near its memory limit \(at most 3\)|for other reasons \(at most 20\))$`).MatchString(wait.Detail) {
 				w.fail("it waits for %q", wait.Detail)
 			}
 			w.untilPhase(c.phase, id)

@@ -271,11 +271,10 @@ func evidenceOfDeaths(deaths []runs.Death) string {
 	for _, d := range deaths {
 		all = append(all, d.String())
 	}
-	memory, other := policy.Deaths(deaths)
+	memory, _ := policy.Deaths(deaths)
 	advice := "if their machines were taken away, retry the run; otherwise see the workers' last log lines"
 	if memory >= policy.MaxMemoryDeaths {
 		advice = "the task probably needs more memory than they have: raise --memory, lower --slots, or use larger machines, and retry the run"
 	}
-	return fmt.Sprintf("its worker died %s near its memory limit (at most %d) and %s otherwise (at most %d): %s (memory at the last heartbeat); %s",
-		readable.Count(memory, "time"), policy.MaxMemoryDeaths, readable.Count(other, "time"), policy.MaxDeaths, strings.Join(all, ", "), advice)
+	return fmt.Sprintf("its worker %s: %s (memory at the last heartbeat); %s", policy.DeathsText(deaths), strings.Join(all, ", "), advice)
 }

@@ -196,20 +196,8 @@ func (w *waits) addParked(x *graph.Task) {
 
 // addDeaths adds a task after deaths of its workers, with their number and the limits.
 func (w *waits) addDeaths(x *graph.Task) {
-	memory, other := policy.Deaths(x.Trouble().Deaths)
-	var deaths []string
-	if memory > 0 {
-		deaths = append(deaths, fmt.Sprintf("%s near its memory limit (the task fails after %d)", readable.Count(memory, "time"), policy.MaxMemoryDeaths))
-	}
-	if other > 0 {
-		otherwise := ""
-		if memory > 0 {
-			otherwise = " otherwise"
-		}
-		deaths = append(deaths, fmt.Sprintf("%s%s (the task fails after %d)", readable.Count(other, "time"), otherwise, policy.MaxDeaths))
-	}
 	w.add(waitFor{status.WaitTakeover, x.Key.String()}, 0, status.Wait{
-		Tasks: 1, Key: &x.Key, Attempt: x.Number, Detail: fmt.Sprintf("%s: its worker died %s", x.Label(), strings.Join(deaths, " and ")),
+		Tasks: 1, Key: &x.Key, Attempt: x.Number, Detail: fmt.Sprintf("%s: its worker %s", x.Label(), policy.DeathsText(x.Trouble().Deaths)),
 	})
 }
 

@@ -3,8 +3,11 @@
 package policy
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/runs"
 )
@@ -55,6 +58,19 @@ func Deaths(deaths []runs.Death) (memory, other int) {
 		}
 	}
 	return memory, len(deaths) - memory
+}
+
+// DeathsText counts deaths for people, such as "died 3 times near its memory limit (at most 3)".
+func DeathsText(deaths []runs.Death) string {
+	memory, other := Deaths(deaths)
+	var texts []string
+	if memory > 0 {
+		texts = append(texts, fmt.Sprintf("%s near its memory limit (at most %d)", readable.Count(memory, "time"), MaxMemoryDeaths))
+	}
+	if other > 0 {
+		texts = append(texts, fmt.Sprintf("%s for other reasons (at most %d)", readable.Count(other, "time"), MaxDeaths))
+	}
+	return "died " + strings.Join(texts, " and ")
 }
 
 // nearLimit reports whether a worker used at least nine tenths of its memory limit at its last heartbeat. Workers drop

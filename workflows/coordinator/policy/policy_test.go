@@ -84,3 +84,16 @@ func TestQuickTrainingsGetTheirShareOfSlots(t *testing.T) {
 		t.Error("a task yields if it takes a second at least, to those that take half as long")
 	}
 }
+
+func TestDeathsAreCountedByCause(t *testing.T) {
+	t.Parallel()
+	near, far := runs.Death{MemoryBytes: 95, MemoryLimitBytes: 100}, runs.Death{MemoryBytes: 10, MemoryLimitBytes: 100}
+	for want, deaths := range map[string][]runs.Death{
+		"died 1 time near its memory limit (at most 3)": {near}, "died 2 times for other reasons (at most 20)": {far, far},
+		"died 1 time near its memory limit (at most 3) and 2 times for other reasons (at most 20)": {far, near, far},
+	} {
+		if got := DeathsText(deaths); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
