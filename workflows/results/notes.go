@@ -66,6 +66,9 @@ func (v *view) warnings() []string {
 // labelled is the maximum number of cells or rows whose labels a common note repeats.
 const labelled = 3
 
+// mostNamed is the maximum number of cells or rows that a common note names.
+const mostNamed = 20
+
 // once returns the notes. It writes a note about several members of a group once, at the position of the first.
 func (v *view) once(notes []note) []string {
 	members, texts := make(map[string][]note), []string{}
@@ -92,6 +95,9 @@ func common(notes []note, groups []group) string {
 	name := note.named
 	if len(notes) > labelled {
 		name = func(n note) string { return n.name }
+	}
+	if others := len(notes) - 1; others >= mostNamed {
+		return fmt.Sprintf("%s and %d others%s", name(notes[0]), others, notes[0].ofAll())
 	}
 	return strings.Join(lists.Map(notes, name), ", ") + notes[0].ofAll()
 }
