@@ -200,11 +200,13 @@ type Training struct {
 
 // Data describes the data of one cell.
 type Data struct {
-	// Label names the cell, Source the data.
-	Label, Source string
+	// Source names the data.
+	Source string
 	// Users are balanced and train, on their Examples.
 	Users, Examples int
-	TestExamples    int
+	// Joining is the number of canary clients that audits add to Users.
+	Joining      int
+	TestExamples int
 	// Carriers is the mean number of these users with a canary of the canaries block.
 	Carriers int
 	// HeldOutUsers are balanced and never train.
@@ -267,7 +269,7 @@ func CheckTestData(s *Setting, d *Data, fail Fail, remedy string) {
 // Claim returns the recipe of the training on its data.
 func (s *Setting) Claim(d *Data) privacy.Recipe {
 	recipe := s.Training.Recipe
-	recipe.Population, recipe.LossDistribution = d.Users, false
+	recipe.Population, recipe.LossDistribution = d.Users+d.Joining, false
 	if s.Training.Central {
 		recipe.Population = d.Examples
 	}

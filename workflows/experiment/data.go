@@ -76,7 +76,7 @@ type Facts struct {
 func (f *Facts) of(c *Cell) *audits.Data {
 	return &audits.Data{
 		Carriers: c.Experiment.Canaries.carriers(f.Users, f.Examples),
-		Label:    c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples, HeldOutUsers: f.HeldOutUsers,
+		Source:   c.Experiment.Data.Source, Users: f.Users, Joining: c.Experiment.joining(), Examples: f.Examples, TestExamples: f.TestExamples, HeldOutUsers: f.HeldOutUsers,
 		Seen: f.Devices.Seen, Unseen: f.Devices.Unseen, HeldOut: f.Devices.HeldOut,
 		Secrets: f.Secrets,
 	}

@@ -242,3 +242,17 @@ func TestUnfillableBatchWarns(t *testing.T) {
 		}
 	}
 }
+
+// Canary clients of audit.one_shot join the 479 users that cohorts are drawn from.
+func TestPowerlessAuditIsJudgedByThePopulationOfTheTraining(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal, "training={cohort: 100, rounds: 30, sampling: poisson, privacy: {clip: 20, noise_multiplier: 0.86, delta: 1e-5}}", "audit={one_run: {canaries: 400, guesses: {k_plus: 120, k_minus: 120}}, one_shot: {canaries: 200}}")
+	facts := plenty
+	facts.Users = 479
+	must.Do(t, spec.Resolve(factsFor(spec, facts)))
+	proved := must.Get(spec.Cells[0].Privacy())(t).EpsilonProved
+	want := "audit.one_run is powerless against the proved epsilon of " + proved.String() + ":"
+	if got := strings.Join(spec.Cells[0].Warnings(), "\n"); !strings.Contains(got, want) {
+		t.Errorf("warnings %q, want %q", got, want)
+	}
+}

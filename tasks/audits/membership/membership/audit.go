@@ -136,12 +136,12 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string)
 	}
 	switch least := needed(falsePositives[0]); {
 	case min(d.Users-d.Carriers, d.HeldOutUsers) < minUsers:
-		return []string{fmt.Sprintf("audit.membership has %s and %s (%s): an AUC takes %d of each", members, readable.Count(d.HeldOutUsers, "held-out user"), d.Label, minUsers)}
+		return []string{fmt.Sprintf("audit.membership has %s and %s: an AUC takes %d of each", members, readable.Count(d.HeldOutUsers, "held-out user"), minUsers)}
 	case d.HeldOutUsers < least:
-		warnings = append(warnings, fmt.Sprintf("audit.membership has %s (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", readable.Count(d.HeldOutUsers, "held-out user"), d.Label, 100*falsePositives[0], least))
+		warnings = append(warnings, fmt.Sprintf("audit.membership has %s, and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", readable.Count(d.HeldOutUsers, "held-out user"), 100*falsePositives[0], least))
 	}
 	if d.Users-d.Carriers < fewUsers {
-		warnings = append(warnings, fmt.Sprintf("audit.membership has %s (%s): an AUC over fewer than %d says little", members, d.Label, fewUsers))
+		warnings = append(warnings, fmt.Sprintf("audit.membership has %s: an AUC over fewer than %d says little", members, fewUsers))
 	}
 	return warnings
 }
@@ -558,8 +558,8 @@ func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 	return breaches
 }
 
-// missing names the attacks without a number, in one reason for each group of users: users with canaries and, if members is
-// set, members.
+// missing names the attacks without a number, in one reason for each group of users: users with canaries and, if
+// members is set, members.
 func (v *Outcome) missing(number string, members bool) (reasons []string) {
 	var ofMembers, ofSharers []string
 	for _, o := range v.Attacks {

@@ -254,7 +254,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if share <= audits.MaxReplaced || s.Training.Central {
 		return warnings
 	}
-	return append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %s of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", readable.Share(share), d.Label, 100*audits.MaxReplaced))
+	return append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %s of the users; above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", readable.Share(share), 100*audits.MaxReplaced))
 }
 
 // powerless warns of bounds that cannot contradict the claim even if all guesses are right.
@@ -275,12 +275,12 @@ func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
 		curve, remedy = ", and the trade-off curve is not refuted", "use more canaries or guesses"
 	}
 	k := o.Guesses.KPlus + o.Guesses.KMinus
-	return []string{fmt.Sprintf("audit.one_run is powerless against the proved epsilon of %s (%s): with %d right guesses of %d the bound is %s%s; %s",
-		proved.EpsilonProved, d.Label, k, k, privacy.Epsilon(largest), curve, remedy)}
+	return []string{fmt.Sprintf("audit.one_run is powerless against the proved epsilon of %s: with %d right guesses of %d the bound is %s%s; %s",
+		proved.EpsilonProved, k, k, privacy.Epsilon(largest), curve, remedy)}
 }
 
-// contradicts reports whether only right guesses refute the trade-off curve of a claim, or that is unknown, as that of
-// random cohorts, which takes too long for each cell of a plan.
+// contradicts reports whether guesses that are all right refute the trade-off curve of a claim. It is true if
+// the curve is unknown, or of random cohorts: that takes too long for each cell of a plan.
 func (o *Block) contradicts(s *audits.Setting, claim privacy.Recipe) bool {
 	if sampled(claim.Sampling) {
 		return true

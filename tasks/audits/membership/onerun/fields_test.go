@@ -49,11 +49,12 @@ func TestAnAuditThatCannotContradictTheClaimGivesAWarning(t *testing.T) {
 		"training.privacy.noise_multiplier=2": "audit.one_run is powerless against the proved epsilon of 4.38", "training.privacy.noise_multiplier=6": "",
 		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true":                                 "the bound is 1.58, and the trade-off curve is not refuted; use more canaries or guesses",
 		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true audit.one_run.canaries=600":      "",
+		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true training.sampling=poisson":       "",
 		"training.privacy.noise_multiplier=2 audit.one_run.canaries_of=update":                             "",
 		"training.privacy.noise_multiplier=0.4 audit.one_run.canaries_of=update audit.one_run.canaries=16": "and the trade-off curve is not refuted",
 		"training.privacy.noise_multiplier=0":                                                              "",
 	} {
-		sets := append(strings.Fields(sets), "training.sampling=shuffled", "training.privacy.clip=1", "training.privacy.delta=1e-5")
+		sets := append([]string{"training.sampling=shuffled", "training.privacy.clip=1", "training.privacy.delta=1e-5"}, strings.Fields(sets)...)
 		spec := must.Get(resolved(t, 392_000, sets...))(t)
 		if got := strings.Join(spec.Cells[0].Warnings(), "\n"); strings.Contains(got, "powerless") != (want != "") || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", sets, got, want)

@@ -157,9 +157,9 @@ func (p *BoundParams) compare(v *Outcome, counts population.PartitionMetrics) er
 	return err
 }
 
-// curveContradicts reports whether right guesses, by the curve of independent canaries those made and else those of
-// all coins, refute the trade-off curve of a report, or that is unknown. Of random cohorts only independent canaries
-// are judged, because a curve for each row of results takes too long.
+// curveContradicts reports whether guesses that are all right refute the trade-off curve of a report: the guesses
+// made by the curve of independent canaries, or else one for each coin. It is true if the curve is unknown. Random
+// cohorts without independent canaries are not judged, because a curve for each row takes too long.
 func (v *Outcome) curveContradicts(proved *privacy.Report) bool {
 	switch t := v.TradeOff; {
 	case t == nil:

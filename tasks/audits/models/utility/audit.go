@@ -199,8 +199,8 @@ func (v *Outcome) perplexity() *numbers.Float {
 	return audits.When(!v.ofTexts(), v.Perplexity)
 }
 
-// Note describes a model whose utility is at the baseline, that has no known recall, or that diverged. The mark comes first:
-// it makes the note a warning.
+// Note describes a model whose utility is at the baseline, that has no known recall, or that diverged. The mark
+// comes first: it makes the note a warning.
 func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
 	if v.AtBaseline {
