@@ -38,9 +38,13 @@ export function moments(values: number[]): Moments | undefined {
 /** Band is a stretch upwards at each place. */
 export type Band = [x: number, low: number, high: number][];
 
-/** averaged is the mean of some lines at the places that all of them have, and one standard deviation about it. Lines of equally many points are averaged point by point, since trainings by epochs differ in their steps. */
+/** averaged is the mean of some lines at the places that all of them have, and one standard deviation about it. Lines
+ * of equally many points are averaged point by point, since trainings by epochs differ in their steps. */
 export function averaged(lines: Points[]): { points: Points; band: Band } {
-  if (lines.every((l) => l.length === lines[0]!.length)) lines = lines.map((l) => l.map(([, y], i) => [moments(lines.map((o) => o[i]![0]))!.mean, y]));
+  if (lines.every((l) => l.length === lines[0]!.length)) {
+    const places = (lines[0] ?? []).map((_, i) => moments(lines.map((l) => l[i]![0]))!.mean);
+    lines = lines.map((l) => l.map(([, y], i) => [places[i]!, y]));
+  }
   const others = lines.slice(1).map((l) => new Map(l));
   const at = (lines[0] ?? []).flatMap(([x, y]) => {
     const all = [y, ...others.flatMap((o) => o.get(x) ?? [])];
