@@ -22,7 +22,7 @@ type commandFlags struct {
 	timeout      time.Duration
 }
 
-// add adds the flags. command is the help of --command, only the beginning of the help of the others.
+// add adds the flags. command is the help of --command; the help of each other flag begins with the text only.
 func (s *commandFlags) add(f *pflag.FlagSet, command, only string) {
 	f.StringVar(&s.line, "command", "", command)
 	f.StringVar(&s.memory, "command-memory", "", only+"memory limit of all its processes, such as 8GiB; none means no limit (Linux)")

@@ -209,7 +209,7 @@ func checkOutput(to string) error {
 	return nil
 }
 
-// written runs a conversion that writes the file to, completely or not at all, and returns its summary.
+// written runs a conversion that writes the file named to, completely or not at all, and returns the summary.
 func written[S any](to string, convert func(io.Writer) (*S, error)) (found *S, err error) {
 	err = conversion.WriteFile(to, func(out io.Writer) (err error) {
 		found, err = convert(out)

@@ -217,8 +217,8 @@ func fromFolder(data, folder string) string {
 
 const (
 	maxEpochs = 20
-	// minEpochs is the minimum. If it takes too long on all data, the experiment trains on a fraction of
-	// them.
+	// minEpochs is the minimum number of epochs. If they take too long on all data, the experiment trains on a
+	// fraction of the data.
 	minEpochs = 4
 )
 
@@ -269,7 +269,7 @@ func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string
 	return each, max(0, seconds[0]-each), nil
 }
 
-// unmeasured returns the speed of programs without a measurement.
+// unmeasured returns nil, because the speed of programs is not measured.
 func unmeasured(int) *forecast.Speed { return nil }
 
 // secondsOf returns the time of an experiment on this machine, in seconds, with an empty cache; 0 if it runs a

@@ -51,7 +51,8 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 	}
 }
 
-// trial tries the program of a cell, until end at the latest. It notes a failure as "was not" done.
+// trial tries the program of a cell, until end at the latest, and notes a failure. done names the trial in the note,
+// such as "measured".
 func (g *global) trial(ctx context.Context, end time.Time, cell, done string, try func(context.Context) error) {
 	limited, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("the program did not end within %v", maxMeasuring))
 	defer cancel()
@@ -173,7 +174,7 @@ func (m *measured) speed(ctx context.Context) (*forecast.Speed, error) {
 	return m.training(ctx)
 }
 
-// pace returns a training.command on synthetic data.
+// pace returns a Pace that measures a training.command on synthetic data.
 func (m *measured) pace() *external.Pace {
 	t := &m.experiment.Training
 	code := m.code(t.CodeSHA256)

@@ -198,7 +198,7 @@ type Fitted struct {
 	Metrics map[string]float64
 }
 
-// DivergedError reports whether a user's training diverged.
+// DivergedError reports that a user's training diverged.
 type DivergedError struct {
 	models.DivergedError
 	// User is the index of the first user in the request that diverged. Step counts from 1; 0 if unknown.

@@ -30,7 +30,7 @@ const (
 	Seen Set = "seen"
 	// Unseen users have only an anonymous device; an attack should report that it matches no user.
 	Unseen Set = "unseen"
-	// HeldOut users are an attack's training examples of users that it must not name.
+	// HeldOut users give an attack training examples of users that it must not name.
 	HeldOut Set = "held-out"
 	// Profile is the set of profiles: hand-made examples of the adversary's target, only on a
 	// shadow device.

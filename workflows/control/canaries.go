@@ -31,8 +31,9 @@ func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*r
 // Surroundings holds a model's scores of a canary and of references: the first random sequences after the
 // canary's prefix that random sampling uses.
 type Surroundings struct {
-	Round      int `json:"round"`
-	Canary     int `json:"canary"`
+	Round  int `json:"round"`
+	Canary int `json:"canary"`
+	// References is the number of scored references.
 	References int `json:"references"`
 	skewnormal.Estimate
 }

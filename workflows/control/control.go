@@ -190,7 +190,7 @@ func (l *Local) nudge(ctx context.Context) {
 	}
 }
 
-// leads reports whether the coordinator of this process leads. It then needs no queue.
+// leads reports whether the coordinator of this process leads. Commands then reach it without the queue.
 func (l *Local) leads() bool { return l.coordinator != nil && l.coordinator.Leads() }
 
 func (l *Local) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {

@@ -28,7 +28,7 @@ const (
 	glanceQuestions = 40 * glanceCells
 )
 
-// glance reads the progress of runs that no coordinator reports from storage. It lists no objects.
+// glance reads from storage the progress of runs that no coordinator reports. It lists no objects.
 type glance struct {
 	archive *storage.Archive
 	cells   int // remaining number of cells to look up

@@ -188,8 +188,8 @@ type Housekeeping struct {
 	// Every is the time between two collections, 0 for no collections. They begin at its multiples in UTC,
 	// independent of the start of the process: for 24 hours, at midnight.
 	Every time.Duration
-	// Retain is the time for which a finished run without pins keeps its record, 0 for ever. Expired runs
-	// are removed just before a collection.
+	// Retain is the time for which a finished run without pins keeps its record; 0 means for ever. Expired runs are
+	// removed just before a collection.
 	Retain time.Duration
 	// Log receives messages. Default slog.Default().
 	Log *slog.Logger

@@ -102,8 +102,8 @@ func (c *Coordinator) Nudge() {
 }
 
 // Lead leads until ctx is done, then returns nil. With a Holder it leads only while it holds the lease in the queue,
-// and stands by otherwise; its error wraps attempts.ErrOtherStore if the leader has another store. Without a Holder it
-// leads at once, and returns an error if another process takes the lead, because the store then has two owners.
+// and stands by otherwise; its error wraps attempts.ErrOtherStore if the leader has another store. Without a Holder
+// it leads at once, and returns an error if another process takes the lead, because the store then has two owners.
 func (c *Coordinator) Lead(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.contest.Await(ctx); ctx.Err() != nil {

@@ -187,8 +187,8 @@ func (t *term) noteKnown(id string, known bool) {
 	}
 }
 
-// vanished is the worker that vanished last. A task that kills its worker at once never appears in a heartbeat, so the
-// worker may have had more attempts than it reported: in each class, up to the number of its slots.
+// vanished is the worker that vanished last. A task that kills its worker at once never appears in a heartbeat, so
+// the worker may have had more attempts than it reported: in each class, up to the number of its slots.
 type vanished struct {
 	at     time.Time
 	worker queue.Worker

@@ -127,7 +127,7 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 	return slices.DeleteFunc(found, func(r *runs.Run) bool { return r == nil }), err
 }
 
-// leave logs each reason for which a run cannot be read once.
+// leave logs, once each, the reasons why a run cannot be read.
 func (c *records) leave(id string, err error) {
 	if before, said := c.left.Swap(id, err.Error()); !said || before != err.Error() {
 		c.log.Error("cannot read a run; skipping it", "run", id, "error", err)

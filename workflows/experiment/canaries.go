@@ -69,7 +69,8 @@ func (f *CanaryFormat) symbolBytes() int {
 	return len(f.Symbols[0])
 }
 
-// Configurations returns the configurations of insertions: first those of Insertions, then the pairs of probabilities.
+// Configurations returns the configurations of insertions: first those of Insertions, then the pairs of
+// probabilities.
 func (c *Canaries) Configurations() []canaries.Configuration {
 	var all []canaries.Configuration
 	for _, times := range c.Insertions {

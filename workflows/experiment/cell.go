@@ -152,8 +152,8 @@ func Leaves(path string, value json.RawMessage) Axes {
 	return out
 }
 
-// Canonical returns the experiment as JSON, with fixed order, defaults, and each value in canonical form. A
-// resolved experiment contains epochs and the rounds that follow from them.
+// Canonical returns the experiment as JSON, with fields in a fixed order, with defaults, and with each value in
+// canonical form. A resolved experiment contains epochs and the rounds that follow from them.
 func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 
 // YAML returns a file for this experiment, without rounds that follow from epochs.

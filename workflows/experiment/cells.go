@@ -56,8 +56,8 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 	return cells
 }
 
-// candidates concurrently builds and checks the first count cells. The points are repeated for each seed,
-// so that a further seed adds cells at the end.
+// candidates concurrently builds and checks the first count cells. All points with one seed precede those with the
+// next, so that a further seed adds cells at the end.
 func (g *grid) candidates(count int) []*candidate {
 	all, points := make([]*candidate, count), count/max(1, len(g.replicates))
 	group := goroutines.NewGroup()
@@ -231,7 +231,8 @@ func orNull(value string) json.RawMessage {
 const comparedCells = 1000
 
 // SpecDifferences returns the distinct differences between cells at the same point of the grid, or between the only
-// cells. It omits derived fields. If the numbers of cells or their points differ, a difference of the grid comes last.
+// cells. It omits derived fields. If the numbers of cells or their points differ, a difference of the grid comes
+// last.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}

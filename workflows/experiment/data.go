@@ -399,8 +399,8 @@ func (c *Cell) canaryWarnings() []string {
 	return warnings
 }
 
-// replaced returns the probability that canaries replace at least one of a user's examples. Each
-// configuration has each canaries, which are independent.
+// replaced returns the probability that canaries replace at least one of a user's examples. Canaries are independent;
+// each is their number in each configuration, and examples is the number of examples of the user.
 func (c *Canaries) replaced(each, examples float64) float64 {
 	kept := 0.0 // logarithm of the probability that none is replaced
 	for _, user := range c.UserProbability {

@@ -98,7 +98,8 @@ func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string)
 	}
 }
 
-// neededIn reports whether no choice in the block makes the field useless.
+// neededIn reports whether a block must have a required field. It need not if another choice in the block makes the
+// field useless.
 func (f *field) neededIn(block *node) bool {
 	choice := block.get(f.when.field)
 	return choice == nil || slices.Contains(f.when.values, choice.text)

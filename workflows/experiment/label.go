@@ -94,8 +94,8 @@ func labelBySettings(cells []Cell) {
 	}
 }
 
-// differingColumns returns, by path, the JSON values of the fields in which cells differ, one per cell. A
-// value is "" if the field is absent. Rounds that follow from epochs and the label are excluded.
+// differingColumns returns, by path, the JSON values of the fields in which cells differ, one per cell. A value is ""
+// if the field is absent. It excludes the label, and rounds that follow from epochs.
 func differingColumns(cells []Cell) map[string][]string {
 	first := make(map[string]string)
 	for _, leaf := range leafValues(cells[0].Experiment.asFile()) {

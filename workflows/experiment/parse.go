@@ -13,8 +13,8 @@ type Options struct {
 // DefaultMaxCells is the default maximum number of cells.
 const DefaultMaxCells = 10_000
 
-// Parse reads an experiment file, applies overrides, expands the grid and checks each cell. name is the file's name in
-// messages. The error is an *Error with all mistakes, or a *goroutines.Panic for a fault of the program.
+// Parse reads an experiment file, applies overrides, expands the grid and checks each cell. name is the file's name
+// in messages. The error is an *Error with all mistakes, or a *goroutines.Panic for a fault of the program.
 func Parse(name string, data []byte, o Options) (spec *Spec, err error) {
 	err = goroutines.Recover(func() (err error) {
 		spec, err = read(name, data, o)

@@ -134,7 +134,7 @@ func (ps *problems) record(p Problem, cell string) {
 	}
 }
 
-// err returns the problems as an *Error, or nil. It omits the names of cells if all of them have a problem.
+// err returns the problems as an *Error, or nil. It omits the names of the cells of a problem that all cells have.
 func (ps *problems) err(cells int) error {
 	if len(ps.found) == 0 {
 		return nil

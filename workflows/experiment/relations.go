@@ -167,7 +167,7 @@ func (c *checker) parts() {
 	c.split("data.validation", c.Data.Validation.Split, validation)
 }
 
-// split checks that a part is either a fraction or a split of the data.
+// split checks that a part is not given as both a fraction and a split of the data.
 func (c *checker) split(path, split string, fraction numbers.Probability) {
 	if split != "" && !fraction.IsZero() {
 		c.fail([]string{path + ".fraction", path + ".split"}, "is %s together with %s.split; give one of them", fraction, path)

@@ -1,5 +1,6 @@
 // These files compute the privacy costs of finished cells: of each as trained, of each as the training of a larger
-// population that it represents, and of all of them together, for the publication of several models of the same users.
+// population that it represents, and of all of them together, for the publication of several models of the same
+// users.
 //
 // A simulation has too few users to protect any of them. It shows the noise on the mean update that the
 // model tolerates; with a larger cohort, a larger noise multiplier gives the same noise. So users, cohort

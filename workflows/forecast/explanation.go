@@ -132,7 +132,8 @@ type Group struct {
 	Why []string `json:"why"`
 }
 
-// Explain determines which nodes would run if a plan were submitted now. It queries storage only about relevant nodes.
+// Explain determines which nodes would run if a plan were submitted now. It queries storage only about relevant
+// nodes.
 func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Explanation, error) {
 	x := explainer{archive: archive, plan: p, out: &Explanation{
 		Nodes: make(map[storage.Key]Node), Chains: make(map[storage.Key]*Chain),

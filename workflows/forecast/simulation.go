@@ -257,7 +257,7 @@ type coarsePlan struct {
 	each   int // original steps of a coarse step
 }
 
-// coarsen copies a plan. The copy has about most training tasks at most.
+// coarsen copies a plan. The copy has about most training tasks, or fewer.
 func coarsen(p *plan.Plan, most int) coarsePlan {
 	number := 0.0
 	for _, ch := range p.Chains {

@@ -131,8 +131,9 @@ type Chain struct {
 	memo keyMemo
 }
 
-// keyMemo caches keys, so that Key walks the hash chain no further than a segment. It holds the keys of all boundaries
-// so far and of the two latest requested steps, because each part of a step asks for the step and the one before.
+// keyMemo caches keys, so that Key walks the hash chain no further than a segment. It holds the keys of all
+// boundaries so far and of the two latest requested steps, because each part of a step asks for the step and the one
+// before.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps

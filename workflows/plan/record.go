@@ -2,9 +2,9 @@
 // of its cells. So a build that would give the nodes other keys, or cannot plan the run, can still show,
 // export and verify a finished run, and distinguish its nodes from garbage.
 //
-// A leader records a plan once, before it works on the run ([Record.Keep]). The plan stays the same while
-// the run continues under builds that make the same keys; a build that makes other keys records another
-// plan. The newest plan computes the run; the nodes of older plans also stay as long as the run's record.
+// A leader records a plan once, before it works on the run ([Record.Keep]). The plan stays the same while the run
+// continues under builds that make the same keys; a build that makes other keys records another plan. The coordinator
+// computes the run by its newest plan; the nodes of older plans also stay as long as the run's record.
 //
 // A record has two parts, both compressed lines of JSON, stored under the digest of the uncompressed text:
 // an outline with the chains and the cells, and the standing nodes in blocks. Nodes are numbered in the
@@ -44,7 +44,8 @@ func IsReportOf(report *storage.Commit, finished time.Time) bool {
 	return finished.IsZero() || !report.Provenance.Started.After(finished.Add(clocks))
 }
 
-// HasReport reports whether the store has a report under a key, with which such a run can have finished.
+// HasReport reports whether the store has a report under key with which a run without a recorded plan can have
+// finished at the given time. See IsReportOf.
 func HasReport(ctx context.Context, archive *storage.Archive, key storage.Key, finished time.Time) (bool, error) {
 	report, err := archive.Committed(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {

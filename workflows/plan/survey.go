@@ -80,8 +80,8 @@ type search struct {
 	err        error
 }
 
-// frontier bisects the boundaries, then the segment above the last of them. The boundary at the end of limit's segment
-// counts, because a longer run that has closed the segment has deleted the records before it.
+// frontier bisects the boundaries, then the segment above the last of them. The boundary at the end of limit's
+// segment counts, because a longer run that has closed the segment has deleted the records before it.
 func (x *search) frontier(limit int) int {
 	closed := x.bisect(Segment(SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
 	boundary := closed * tasks.SegmentSteps
@@ -141,9 +141,9 @@ func (x *search) lookAhead(steps []int) {
 	}
 }
 
-// nearest returns the highest step up to t at which it finds an available checkpoint, or 0 for the origin. The step is
-// t itself, the last of a sequence of records (left by an interrupted training or replay), a candidate, or a boundary.
-// A sequence ends below the next candidate or boundary, which may have a record from an earlier pass.
+// nearest returns the highest step up to t at which it finds an available checkpoint, or 0 for the origin. The step
+// is t itself, the last of a sequence of records (left by an interrupted training or replay), a candidate, or a
+// boundary. A sequence ends below the next candidate or boundary, which may have a record from an earlier pass.
 func (x *search) nearest(t int) int {
 	if t < 1 || x.available(t) {
 		return max(t, 0)

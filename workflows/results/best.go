@@ -127,7 +127,7 @@ func (b *Best) text() string {
 	return text
 }
 
-// utilityTexts are the names of measures of utility in that sentence.
+// utilityTexts are the names of measures of utility in the text of a Best.
 var utilityTexts = map[string]string{"recall_at_1": "recall@1 and perplexity", "mean_average_precision": "mean average precision", "mean_absolute_error": "mean absolute error"}
 
 // Ranking describes the references among which the canaries of an external model were ranked. Its program

@@ -54,7 +54,7 @@ type Tolerance struct {
 	Within     float64 `json:"within"`
 }
 
-// holds returns "", or a text with the name of the measure if its difference exceeds the limit.
+// holds returns a text with the name of the measure if its difference exceeds the limit, or "".
 func (t Tolerance) holds(measure string) string {
 	if math.Abs(t.Difference) <= t.Within {
 		return ""

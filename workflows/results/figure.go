@@ -129,7 +129,7 @@ func (c *Chart) title(p *ChartPoint) string {
 type curveFigure struct {
 	name   string
 	curves []audits.Curve
-	most   float64 // value that the axis reaches at least
+	most   float64 // the axis reaches at least this value
 }
 
 // axisTitle returns the axis title with its unit.

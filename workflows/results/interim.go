@@ -34,8 +34,8 @@ type Interim struct {
 // the training, a few rounds behind.
 const roundsLookedAt = 4
 
-// readSoFar reads the newest measurement of a cell, or nil before the first. open are the nodes that
-// storage has once there is a newer one.
+// readSoFar returns the newest measurement of a cell, or nil before the first. open are the nodes that storage has
+// once there is a newer one.
 func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *Interim, open []storage.Key, err error) {
 	params, err := paramsOf(report)
 	if err != nil {

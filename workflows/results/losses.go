@@ -208,7 +208,8 @@ type attackTable struct {
 	Rows  [][]string
 }
 
-// attackTables returns the tables that have rows. Attacks on updates have the form of Table 3 of Orekondy et al. 2018.
+// attackTables returns the tables that have rows. Attacks on updates have the form of Table 3 of Orekondy et al.
+// 2018.
 func (v *view) attackTables() []attackTable {
 	updates := attackTable{
 		Title: "Attacks on updates", Label: "Attacks", Texts: 3,

@@ -73,7 +73,7 @@ type Cell struct {
 	// is within all limits. It is "" without limits, and for an unfinished cell.
 	Gate     string   `json:"gate,omitempty"`
 	Breaches []string `json:"breaches,omitempty"`
-	// Unjudged lists the numbers named by limits that could not be judged.
+	// Unjudged lists the numbers that limits name but that could not be judged. They do not fail the gate.
 	Unjudged []string `json:"unjudged,omitempty"`
 	// EpsilonUnderestimates reports whether the true epsilon exceeds that of the papers' convention, for
 	// some data or by an audit. It is nil if the convention is proved, or there is no bound.

@@ -24,8 +24,8 @@ const (
 // Finished reports whether the run has ended. A command may still continue it.
 func (p Phase) Finished() bool { return p == Done || p == Failed || p == Cancelled }
 
-// move is a line of the drawing in the package comment: an entry of a kind leads from the phases from to the phase to.
-// An entry with several target phases names one of them; an entry without a target leaves the phase unchanged.
+// move is a line of the drawing in the package comment: in a phase of from, an entry of the kind leads to a phase of
+// to. If to has several phases, the entry names one of them; if it has none, the phase stays the same.
 type move struct {
 	kind Kind
 	from []Phase

@@ -219,8 +219,8 @@ func (s *Service) AddSpec(ctx context.Context, run *Run) (err error) {
 	return err
 }
 
-// absent distinguishes a run that does not exist or is being removed from a run that has lost its record: a submission
-// writes the record before the log, and a removal writes to the log before the record is deleted.
+// absent distinguishes a run that does not exist or is being removed from a run that has lost its record: a
+// submission writes the record before the log, and a removal writes to the log before the record is deleted.
 func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 	run, err := s.WithoutSpec(ctx, id)
 	switch {

@@ -295,8 +295,9 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 	}
 }
 
-// divide adds the division of users into devices to the facts, if the experiment asks for it. If some data are removed
-// before the division, divide drops users with too few examples as if they were removed; the task checks them.
+// divide adds the division of users into devices to the facts, if the experiment asks for it. If some data are
+// removed before the division, divide drops users with too few examples as if they were removed; the task checks
+// them.
 func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.Facts) {
 	if e.Data.Devices == nil || len(members) == 0 {
 		return
@@ -329,7 +330,7 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 // Sources returns the sources of the data, each once.
 func (s *Submission) Sources() []*sources.Source { return s.sources }
 
-// Upload uploads the sources that to lacks.
+// Upload uploads the sources that the uploader lacks.
 func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 	for _, source := range s.sources {
 		if err := source.Upload(ctx, to); err != nil {

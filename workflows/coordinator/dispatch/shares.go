@@ -94,7 +94,8 @@ func (d *Dispatcher) yields(x *graph.Task, r *graph.Run) bool {
 }
 
 // rivals returns the trainings to which a training yields: those with less used time and much shorter tasks. room is
-// the number of tasks that they can run at once; others is the number of the other contending trainings, including ch.
+// the number of tasks that they can run at once; others is the number of the other contending trainings, including
+// ch.
 func (d *Dispatcher) rivals(ch *graph.Chain, length float64, class tasks.Class, priority int) (quick map[*graph.Chain]bool, room, others int) {
 	quick = make(map[*graph.Chain]bool)
 	others = 1
@@ -241,7 +242,7 @@ func (f *Fleet) Unknown(w *queue.Worker, kind string, version int) string {
 	return "it does not support " + wanted
 }
 
-// offersAs reports whether another fleet offers the same slots, kinds and keys.
+// offersAs reports whether another fleet offers the same slots, useless workers, kinds and keys.
 func (f *Fleet) offersAs(other *Fleet) bool {
 	return maps.Equal(f.Slots, other.Slots) && maps.Equal(f.Useless, other.Useless) && maps.Equal(f.kinds, other.kinds) && maps.Equal(f.keys, other.keys)
 }

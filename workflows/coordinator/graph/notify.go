@@ -102,7 +102,8 @@ func (g *Graph) setAvailable(cp *Checkpoint, available bool) {
 	g.notify(&cp.dependents)
 }
 
-// Recheck looks up an available output again that turned out to be missing. If it is not in storage, it is recomputed.
+// Recheck looks up an available output again that turned out to be missing. If it is not in storage, it is
+// recomputed.
 func (g *Graph) Recheck(d Dependency) {
 	g.dirty = true
 	if d.Node != nil {

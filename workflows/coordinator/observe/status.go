@@ -257,7 +257,8 @@ func (v *View) roundsDone(c *graph.Cell) int {
 	return c.Plan.RoundsDone(ch.At, trained)
 }
 
-// reported returns the progress reported by the program that trains the model of a cell; zero if no program trains it.
+// reported returns the progress reported by the program that trains the model of a cell; zero if no program trains
+// it.
 func (v *View) reported(c *graph.Cell) (p queue.Progress) {
 	model := v.Graph.Node(c.Plan.Model.Key)
 	if model == nil || c.Plan.Chain != nil {

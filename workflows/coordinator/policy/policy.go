@@ -73,8 +73,9 @@ func DeathsText(deaths []runs.Death) string {
 	return "died " + strings.Join(texts, " and ")
 }
 
-// nearLimit reports whether a worker used at least nine tenths of its memory limit at its last heartbeat. Workers drop
-// their caches and hand tasks back at the limit, so healthy ones rarely use more; they send a heartbeat when they do.
+// nearLimit reports whether a worker used at least nine tenths of its memory limit at its last heartbeat. Workers
+// drop their caches and hand tasks back at the limit, so healthy ones rarely use more; they send a heartbeat when
+// they do.
 func nearLimit(d runs.Death) bool {
 	return d.MemoryLimitBytes > 0 && d.MemoryBytes >= d.MemoryLimitBytes/10*9
 }

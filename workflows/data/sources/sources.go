@@ -273,7 +273,7 @@ type Uploader interface {
 	PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error)
 }
 
-// Upload uploads the surveyed files that to lacks.
+// Upload uploads the surveyed files that the uploader lacks.
 func (s *Source) Upload(ctx context.Context, to Uploader) error {
 	for _, f := range s.Files {
 		there, err := to.HasSource(ctx, f.Digest)

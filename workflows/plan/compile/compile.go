@@ -64,7 +64,7 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	return p, err
 }
 
-// partNodes is the number of standing nodes from which on a part of a plan takes no further cell.
+// partNodes is the number of standing nodes at which a part of a plan is full and takes no further cell.
 const partNodes = 4096
 
 // Parts compiles an experiment as Plan does, some cells at a time.

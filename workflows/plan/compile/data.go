@@ -121,7 +121,8 @@ func (c *cell) partition() {
 	}
 }
 
-// arrange partitions users, with canaries if there are insertions. shards is the node with the text of the population.
+// arrange partitions users, with canaries if there are insertions. shards is the node with the text of the
+// population.
 func (c *cell) arrange(balanced, insertions plan.Ref) (pop, shards plan.Ref) {
 	scheme, err := population.FindPartition(c.experiment.Data.Partition)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package dataexport writes the data of a cell of a run as tables for other programs: the part and use of every
-// example of the source, the training data of each user, the place of each copy of a canary, the cohort of each round,
-// the updates of its devices, the references of the canaries, and the losses of members and held-out users.
+// example of the source, the training data of each user, the place of each copy of a canary, the cohort of each
+// round, the updates of its devices, the references of the canaries, and the losses of members and held-out users.
 //
 //	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
 //	for _, table := range dataexport.Tables(e) {
@@ -218,8 +218,8 @@ type Membership struct {
 	MinK         *float64 `json:"min_k" parquet:"min_k,optional"`
 	MinKPlusPlus *float64 `json:"min_k_plus_plus" parquet:"min_k_plus_plus,optional"`
 	Curvature    *float64 `json:"curvature" parquet:"curvature,optional"`
-	// Words holds the number of each word of the user's text, followed by its count. Compressed is the
-	// text's length in bytes after compression by zlib. Both are zero for images.
+	// Words holds the number of each word of the user's text, followed by its count. Compressed is the text's length
+	// in bytes after compression by zlib. For images, Words is empty and Compressed is 0.
 	Words      []int64 `json:"words" parquet:"words,list"`
 	Compressed int64   `json:"compressed" parquet:"compressed"`
 	// References holds the losses under the reference models, in their order.

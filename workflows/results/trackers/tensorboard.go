@@ -15,10 +15,10 @@ import (
 	"coalmine/workflows/results"
 )
 
-// An event file of TensorBoard is a file of TensorFlow's records (tensorflow/core/lib/io/record_writer.h). Each record
-// is an Event (event.proto) in the wire format of protocol buffers. The first holds the version of the file. The
-// second and third are summaries of the plugin hparams (plugin_data.proto): the parameters, and the end of the cell.
-// An event for each step follows, ascending, with its scalars in float32.
+// An event file of TensorBoard is a file of TensorFlow's records (tensorflow/core/lib/io/record_writer.h). Each
+// record is an Event (event.proto) in the wire format of protocol buffers. The first holds the version of the file.
+// The second and third are summaries of the plugin hparams (plugin_data.proto): the parameters, and the end of the
+// cell. An event for each step follows, ascending, with its scalars in float32.
 
 // Fields of the messages.
 const (

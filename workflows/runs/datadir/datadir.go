@@ -1,6 +1,5 @@
-// Package datadir keeps the data directory of embedded runs. Users name it by --home, and messages call it
-// home.
-// It has one owner at a time; other processes use the owner's HTTP API:
+// Package datadir keeps the data directory of embedded runs. Users name it by --home, and messages call it home. It
+// has one owner at a time; other processes use the owner's HTTP API:
 //
 //	d, err := datadir.Claim(".coalmine")
 //	if owned, ok := errors.AsType[*datadir.OwnedError](err); ok {

@@ -146,8 +146,8 @@ func Announced(ctx context.Context, q Queue) (leader Announcement, found bool) {
 	return leader, err == nil && data != nil && json.Unmarshal(data, &leader) == nil
 }
 
-// CheckStore returns an error that wraps attempts.ErrOtherStore if the leader of a queue has announced
-// another store. It returns nil if the queue or the store does not answer.
+// CheckStore returns an error that wraps attempts.ErrOtherStore if the leader of a queue has announced another store.
+// It returns nil if the queue or the store does not answer, because that proves nothing.
 func CheckStore(ctx context.Context, q Queue, archive *storage.Archive) error {
 	leader, found := Announced(ctx, q)
 	if !found {

@@ -9,11 +9,11 @@
 // only a replay, because a lost blob is work (invariant 6). For two other objects, changed runs are read
 // again just before each batch:
 //
-//  - The outcome of a run whose outputs were all cached. The leader looks at the
-//    outcome of every run before it declares the run's end, and looks again if a batch
-//    was running ([leadership.Token.Quiet]).
-//  - A source, which no task can make again. A submission looks for its sources
-//    once more after its run is recorded.
+//   - The outcome of a run whose outputs were all cached. The leader looks at the
+//     outcome of every run before it declares the run's end, and looks again if a batch
+//     was running ([leadership.Token.Quiet]).
+//   - A source, which no task can make again. A submission looks for its sources
+//     once more after its run is recorded.
 
 package retention
 

@@ -14,12 +14,12 @@ import (
 
 // A run needs, for as long as it exists:
 //
-//  - all objects of the standing nodes of its plans and, while it is not finished, of its
-//    trainings: retention deletes behind those;
-//  - of a training that only finished runs want, or that only an earlier plan has: the claimed
-//    checkpoints and the newest, from which a longer run continues, the metric rows of closed
-//    segments, and the records of the open one;
-//  - the logs of its attempts, and its sources.
+//   - all objects of the standing nodes of its plans and, while it is not finished, of its
+//     trainings: retention deletes behind those;
+//   - of a training that only finished runs want, or that only an earlier plan has: the claimed
+//     checkpoints and the newest, from which a longer run continues, the metric rows of closed
+//     segments, and the records of the open one;
+//   - the logs of its attempts, and its sources.
 //
 // Its plans are those recorded with the run, or else the plan that this build compiles from its experiment.
 // If neither is reliable ([Held]), the run may need any node and source, so all of them stay.

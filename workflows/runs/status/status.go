@@ -218,7 +218,7 @@ type Health string
 const (
 	// Working means that nothing holds the run up.
 	Working Health = "working"
-	// Slow means that a reason holds the run up that passes by itself.
+	// Slow means that the run is held up by a reason that passes by itself.
 	Slow Health = "slow"
 	// Stuck means that the run does not progress until a user acts or a service is back.
 	Stuck Health = "stuck"
@@ -246,7 +246,7 @@ const (
 	WaitKind WaitReason = "no-worker-for-kind"
 	// WaitKey waits for a worker that holds the secret key of a training.
 	WaitKey WaitReason = "no-worker-with-key"
-	// WaitPlan waits for its plan; making it failed and is retried.
+	// WaitPlan waits for the run's plan; making it failed and is retried.
 	WaitPlan WaitReason = "plan"
 	// WaitRetry waits for another attempt at a task that has failed.
 	WaitRetry WaitReason = "retry"

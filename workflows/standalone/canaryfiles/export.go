@@ -27,8 +27,8 @@ import (
 type ExportOptions struct {
 	// References is the number of references for each prefix.
 	References int
-	// Prefix is the number of given words or bytes of a canary. 0 means those before the first # of its
-	// format, or 1 without a format.
+	// Prefix is the number of given words or bytes of a canary. 0 means those before the first # of its format, or 1
+	// if there are none.
 	Prefix int
 }
 

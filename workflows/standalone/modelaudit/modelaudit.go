@@ -61,8 +61,8 @@ type Options struct {
 	References int
 	// FitReferences lowers References to the number of possible sequences.
 	FitReferences bool
-	// Prefix is the number of given words of a canary. 0 means the default of a run: the words before the
-	// first # of Format, or 1 without a format.
+	// Prefix is the number of given words of a canary. 0 means the default of a run: the words before the first # of
+	// Format, or 1 if there are none.
 	Prefix int
 	// BeamWidth is the number of sequences that beam search keeps. 0 disables it.
 	BeamWidth int
@@ -305,7 +305,7 @@ func (m *Model) checkRoom(list []Line, encoded []canary) error {
 	return nil
 }
 
-// name sets the lines, texts and words of the canaries.
+// name sets the lines, texts and words of the canaries, and marks the controls.
 func (r *Report) name(list []Line, encoded []canary) {
 	for i, c := range encoded {
 		r.Canaries[i].Line, r.Canaries[i].Text, r.Canaries[i].Words = list[i].Number, list[i].Text, c.words

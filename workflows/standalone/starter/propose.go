@@ -60,8 +60,8 @@ func (c canarySet) copies() (sum int) {
 	return sum
 }
 
-// canarySets are in order of preference: the first that fits into the data is chosen. Five canaries for each number of
-// copies are preferred to more numbers of copies, because exposures are compared by copies from five canaries on.
+// canarySets are in order of preference: the first that fits into the data is chosen. Five canaries for each number
+// of copies are preferred to more numbers of copies, because exposures are compared by copies from five canaries on.
 var canarySets = []canarySet{
 	{[]int{1, 4, 16, 64}, 10}, {[]int{1, 4, 16, 64}, 5}, {[]int{1, 4, 16}, 5}, {[]int{1, 4, 8}, 5}, {[]int{1, 8}, 5}, {[]int{1, 4}, 5},
 	{[]int{1, 4, 16}, 1}, {[]int{1, 4}, 2}, {[]int{1, 4}, 1}, {[]int{1, 2}, 1}, {[]int{1}, 1},
@@ -322,7 +322,7 @@ func (p *Proposal) batch() int {
 	return min(16, max(1, trained.Examples/max(1, trained.Users)/2))
 }
 
-// delta returns a delta of at most 1/n for n protected units.
+// delta returns a delta below 1/n for n protected units.
 func (p *Proposal) delta() string {
 	units := cmp.Or(p.facts.Balance.Balanced.Examples, 1)
 	return fmt.Sprintf("1e-%d", max(5, len(strconv.Itoa(units))))

@@ -108,7 +108,8 @@ func bitsOf(exposures []*Exposure) []float64 {
 	return lists.Map(exposures, func(e *Exposure) float64 { return e.Bits })
 }
 
-// together returns the p-value of several tests; nil without any. A last sample that equals the only other is one test.
+// together returns the p-value of several tests; nil without any. A last sample that equals the only other is one
+// test.
 func together(tested []Sample) *float64 {
 	if len(tested) == 2 && tested[0].Canaries == tested[1].Canaries {
 		tested = tested[1:]
@@ -148,7 +149,7 @@ func (s *Samples) String() string {
 	return text + ")"
 }
 
-// mean returns a text; ">= 13.29" if it is a lower bound.
+// mean returns the mean as a text, such as "13.29", or ">= 13.29" if it is a lower bound.
 func (s Sample) mean() string {
 	if s.Censored > 0 {
 		return fmt.Sprintf(">= %.2f", s.Mean)

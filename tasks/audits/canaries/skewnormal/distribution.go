@@ -83,7 +83,8 @@ func (d Distribution) Quantile(p float64) float64 {
 	return d.Location + high*d.Scale
 }
 
-// logDensity returns the log density of the standard distribution, slope its derivative. It is concave.
+// logDensity returns the logarithm of the density of the standard distribution, and slope returns its derivative. The
+// logarithm is concave.
 func logDensity(z, shape float64) float64 {
 	return math.Ln2 + logNormalDensity(z) + logNormalCDF(shape*z)
 }

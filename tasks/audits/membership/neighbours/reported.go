@@ -197,9 +197,9 @@ func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, 
 // comparedRounds is the number of rounds whose moves are also measured in steps with noise.
 const comparedRounds = 4
 
-// farther also measures the member's move with noise, because a command may clip only without noise. A move
-// of more than 2 clip norms, and more than that without noise, replaces it in the release on Inside. The
-// noise of equal seeds cancels; a move that differs by seed still has noise and is ignored.
+// farther also measures the member's move with noise, because a command may clip only without noise. If the move with
+// noise exceeds both 2 clip norms and the move without noise, it takes the place of the latter in the release on
+// Inside. The noise of equal seeds cancels; a move that differs by seed still has noise and is ignored.
 func (s *stepped) farther(ctx context.Context, inside external.StepRequest, clean []float32) ([]float32, error) {
 	whole := inside
 	whole.Batch, whole.Without = s.batch, []int{}

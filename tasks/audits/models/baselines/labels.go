@@ -169,7 +169,7 @@ func (p *Params) predicted() *prediction {
 	return p.classes()
 }
 
-// classes returns the prediction of classes: that of the most neighbours, of equals the first.
+// classes returns the prediction of classes: the class of the largest share of neighbours, of equals the first.
 func (p *Params) classes() *prediction {
 	return &prediction{
 		outputs: p.Choices,

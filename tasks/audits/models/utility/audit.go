@@ -176,7 +176,7 @@ func (v Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(v))
 }
 
-// utility returns the recall, a tagger's mean average precision, or the inverse of a regressor's error. It is
+// utility returns the recall, a tagger's mean average precision, or the inverse of a regressor's error. It returns
 // false for a model that is never right, or never wrong.
 func (v *Outcome) utility() (value float64, ok bool) {
 	switch {
