@@ -32,8 +32,8 @@ test:
 # Checks that guard rarely: what is in compose.yaml and deploy, programs in Python that recompute
 # numbers and a LaTeX that sets tables (tests named ...Elsewhere), the epsilons and the tables of the
 # docs beside their commands (KEPT_SECONDS=1000 runs longer examples again, too), the size of a
-# release, the page in a browser, and in whole what make test tries a sample of: seeds of chaos, every
-# wrong value in every example, and 10,000 mutated records.
+# release, the page in a browser, three seeds of chaos, and in whole what make test tries a sample of:
+# every wrong value in every example, and 10,000 mutated records.
 KEPT_SECONDS ?= 20
 check:
 	scripts/setup.sh check
