@@ -86,7 +86,7 @@ func (l *Local) lineageOf(ctx context.Context, p *plan.Plan, c *plan.Cell, key s
 		}
 	}
 	for _, chain := range chains {
-		steps, err := l.recordedSteps(ctx, chain, 0)
+		steps, err := l.recordedSteps(ctx, c, chain, 0)
 		if err != nil {
 			return nil, err
 		}

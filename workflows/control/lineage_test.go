@@ -71,6 +71,20 @@ func TestLineageListsReadersInAllCells(t *testing.T) {
 	}
 }
 
+// Both cells train by one chain, of which the first wants 100 steps.
+func TestLineageKnowsNoStepsOfALongerTraining(t *testing.T) {
+	t.Parallel()
+	x := abandon(t, "\ntraining: {cohort: 2}\ngrid: {axes: {training.rounds: [100, 250]}}\n")
+	x.reach(1, 230)
+	step := x.plan.Cells[1].Chain.Key(220)
+	if x.plan.Cells[0].Chain != x.plan.Cells[1].Chain || x.lineage("c02", step).Node.Step != 220 {
+		t.Fatal("the cells share no chain with a step 220")
+	}
+	if _, err := control.New(x.archive, nil, nil).Lineage(t.Context(), x.run, "c01", step.String()); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("step 220 of a training of 100 steps: %v", err)
+	}
+}
+
 func TestLineageOfUnknownNodeFails(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, twoTrainings)

@@ -275,15 +275,13 @@ func (l *Local) newestRound(ctx context.Context, x *exporter) (int, error) {
 
 // modelRounds returns the rounds of a cell with stored models, ascending.
 func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
-	candidates, err := l.checkpointSteps(ctx, x.cell.Chain)
+	candidates, err := l.checkpointSteps(ctx, x.cell, x.cell.Chain)
 	if err != nil {
 		return nil, err
 	}
 	refs := map[int]plan.Ref{0: x.cell.Initial, x.rounds(): x.cell.Model}
 	for _, step := range candidates {
-		if step <= x.cell.ChainSteps() {
-			refs[step*x.cell.Chain.StepRounds] = x.cell.Chain.At(step)
-		}
+		refs[step*x.cell.Chain.StepRounds] = x.cell.Chain.At(step)
 	}
 	var rounds []int
 	for _, round := range slices.Sorted(maps.Keys(refs)) {
@@ -298,9 +296,9 @@ func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	return rounds, nil
 }
 
-// checkpointSteps returns the steps of a training that may have records: the lasting ones, and those of its
-// current segment.
-func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, error) {
+// checkpointSteps returns the steps of a training of a cell that may have records: the lasting ones, and those of
+// the current segment. It leaves out the steps that only longer trainings of other cells have.
+func (l *Local) checkpointSteps(ctx context.Context, c *plan.Cell, chain *plan.Chain) ([]int, error) {
 	if chain == nil {
 		return nil, nil
 	}
@@ -308,6 +306,9 @@ func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, 
 	steps := chain.LastingSteps()
 	for step := plan.Segment(done)*tasks.SegmentSteps + 1; step <= done; step++ {
 		steps = append(steps, step)
+	}
+	if chain == c.Chain {
+		steps = slices.DeleteFunc(steps, func(step int) bool { return step > c.ChainSteps() })
 	}
 	return slices.Compact(slices.Sorted(slices.Values(steps))), err
 }

@@ -173,14 +173,11 @@ func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *p
 		}
 	}
 	for _, chain := range chains {
-		steps, err := l.recordedSteps(ctx, chain, which.after(c, chain))
+		steps, err := l.recordedSteps(ctx, c, chain, which.after(c, chain))
 		if err != nil {
 			return err
 		}
 		for _, step := range steps {
-			if chain == c.Chain && step > c.ChainSteps() {
-				break // only longer trainings have the others
-			}
 			for part := range chain.Width {
 				spec := chain.PartSpec(step, part)
 				list.add(c.Name, partLabel(chain, step, part), &spec)
@@ -192,9 +189,10 @@ func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *p
 	return nil
 }
 
-// recordedSteps returns the committed steps of a training after a step that still have records. Pass 0 for all steps.
-func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int) ([]int, error) {
-	steps, err := l.checkpointSteps(ctx, chain)
+// recordedSteps returns the committed steps of a training of a cell after a step that still have records. Pass 0
+// for all steps.
+func (l *Local) recordedSteps(ctx context.Context, c *plan.Cell, chain *plan.Chain, after int) ([]int, error) {
+	steps, err := l.checkpointSteps(ctx, c, chain)
 	if err != nil {
 		return nil, err
 	}
