@@ -8,10 +8,10 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// variants maps the outcomes nested in an outcome of utility to the ends of their explanations.
-var variants = map[string]string{
-	"all_targets.": ", over all targets, with <unk> and <end>",
-	"baseline.":    ", of a model that knows only the frequencies of the training part",
+// variants are the blocks of outcomes nested in an outcome of utility, with the ends of their explanations.
+var variants = []struct{ block, end string }{
+	{"all_targets.", ", over all targets, with <unk> and <end>"},
+	{"baseline.", ", of a model that knows only the frequencies of the training part"},
 }
 
 // outcomeNumbers returns the numbers in the JSON of the audits' outcomes that have no column among the given ones.
@@ -26,16 +26,16 @@ func outcomeNumbers(columns []Column) (list []Column) {
 		if d.Utility == nil {
 			continue
 		}
-		for _, within := range []string{"all_targets.", "baseline."} {
+		for _, within := range variants {
 			for _, n := range own {
-				n.Path = strings.Replace(n.Path, ".", "."+within, 1)
+				n.Path = strings.Replace(n.Path, ".", "."+within.block, 1)
 				if n.column(columns, "") != nil {
 					continue
 				}
-				if same := n.column(columns, within); n.Doc == "" && same != nil {
+				if same := n.column(columns, within.block); n.Doc == "" && same != nil {
 					n.Doc = same.Doc
 				}
-				n.Doc += variants[within]
+				n.Doc += within.end
 				list = append(list, n)
 			}
 		}
