@@ -1,4 +1,4 @@
-// Package tasks defines what a task is. The packages below it hold the kinds, and what kinds share:
+// Package tasks defines what a task is. The packages below it hold the kinds of tasks, and code that kinds share:
 //
 //	datasets        import, encode, balance, partition
 //	canaries        draw, insert

@@ -18,7 +18,7 @@ type Noter interface {
 
 // LowerBounder is implemented by outcomes that bound the epsilon of a training from below.
 type LowerBounder interface {
-	// EpsilonAtLeast returns the bound at the delta of the training; 0 if there is none.
+	// EpsilonAtLeast returns the bound at the delta of the training, or 0 without one.
 	EpsilonAtLeast() privacy.Epsilon
 }
 

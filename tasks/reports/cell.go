@@ -122,7 +122,7 @@ type TrainingParams struct {
 	QuantizeBits int `json:"quantize_bits,omitempty"`
 	// Adaptive is the adaptive clipping; nil with a fixed clip norm.
 	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
-	// Budget is the budget of the training; nil if there is none.
+	// Budget is the budget of the training, or nil without one.
 	Budget *privacy.Budget `json:"budget,omitempty"`
 }
 

@@ -179,8 +179,8 @@ func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator)
 // read and steered, but the leader is unknown.
 func (l *Local) SetQueueError(why error) { l.away = why }
 
-// nudge makes the coordinator read the runs now. It ignores errors, because the coordinator also reads them
-// within seconds by itself.
+// nudge makes the coordinator read the runs now. It ignores errors, because the coordinator reads the runs
+// within seconds anyway.
 func (l *Local) nudge(ctx context.Context) {
 	if l.coordinator != nil {
 		l.coordinator.Nudge()
@@ -460,8 +460,8 @@ func stick(s *status.Run, reason status.WaitReason, detail string) {
 	s.Waits = []status.Wait{{Reason: reason, Detail: detail}}
 }
 
-// live returns the coordinator's status of a run, or nil if there is none as new as the run's record. It
-// returns an error if the queue does not answer.
+// live returns the coordinator's status of a run, or nil if it has none that is as new as the run's
+// record. It returns an error if the queue does not answer.
 func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 	if l.leads() {
 		if s, ok := l.coordinator.Snapshot(run.ID); ok && s.Phase == run.State.Phase {

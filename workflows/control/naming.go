@@ -227,8 +227,8 @@ func (c Change) String() string {
 	return c.Difference.String()
 }
 
-// earlier returns the newest earlier run of the same name, or nil if there is none, if it is of the same
-// experiment, or if it cannot be read.
+// earlier returns the newest earlier run of the same name. It returns nil if there is no such run, or if that run
+// has the same experiment or cannot be read.
 func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spec) (*Earlier, error) {
 	ids, err := l.runs.IDs(ctx)
 	if err != nil {

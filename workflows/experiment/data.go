@@ -439,7 +439,7 @@ func (c *Cell) userWarnings() []string {
 		c.Experiment.Data.Source, readable.Count(s.Names, "user name"), s.Name, s.Other)}
 }
 
-// phraseWarnings warns of formats with so many matches in the data that some of the canaries may be among them.
+// phraseWarnings warns of formats whose matches in the data may include some of the canaries.
 func (c *Cell) phraseWarnings() []string {
 	var warnings []string
 	for i, found := range c.phrases {

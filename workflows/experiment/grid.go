@@ -50,7 +50,7 @@ type exclusion struct {
 	matches []leafValue // "null" means that the field is absent
 }
 
-// gridReader reads the grid and checks each value by itself.
+// gridReader reads the grid and checks each value separately.
 type gridReader struct {
 	*decoder
 	grid   grid

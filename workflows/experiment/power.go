@@ -295,7 +295,7 @@ func (d *Data) Planted() []faults.Planted {
 	return planted
 }
 
-// faults checks each fault by itself.
+// faults checks each fault separately.
 func (c *checker) faults() {
 	level := c.Data.sourceLevel()
 	for i := range c.Data.Faults {

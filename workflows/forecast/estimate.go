@@ -144,7 +144,7 @@ type costing struct {
 	// an audit's canaries replace.
 	absent, lost float64
 	read         map[submission.Reading]population.Counts
-	speed        *Speed // of the program; nil if there is none, or the speed is unknown
+	speed        *Speed // of the program; nil without a program, or if unknown
 }
 
 func newCosting(s *submission.Submission, cell int, model models.Network) costing {

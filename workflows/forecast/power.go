@@ -50,7 +50,7 @@ type Varied struct {
 	N      int     `json:"n"`
 	Points []Point `json:"points"`
 	// Enough is the smallest size with power Enough, and Value is the value of the field for it; both are
-	// nil if there is none up to Most.
+	// nil if no size up to Most has it.
 	Enough *int `json:"enough,omitempty"`
 	Value  *int `json:"value,omitempty"`
 	Most   int  `json:"most"`

@@ -181,8 +181,8 @@ func HeldOut(seed uint64, n int, fraction float64) []bool {
 	return out
 }
 
-// NothingToPredict returns the error of a part without ordinary words or labels, with advice: more examples
-// if it has none, otherwise words that are in the vocabulary.
+// NothingToPredict returns the error of a part without ordinary words or labels. It advises more examples if the
+// part has no examples, and words of the vocabulary if it has some.
 func NothingToPredict(part Part, examples bool) error {
 	if !examples {
 		return fmt.Errorf("the %s part has nothing to predict: raise data.%s.fraction, or name a split with examples by data.%s.split", part, part, part)

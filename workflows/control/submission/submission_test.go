@@ -104,7 +104,7 @@ func TestWarningsDifferingInNumbersAreMerged(t *testing.T) {
 	}
 }
 
-// An audit without power has one warning, whatever the labels of its cells; one of some cells names them.
+// A warning about all cells stands once, though their labels differ. A warning about some cells names these.
 func TestWarningsOfCellsAreOneWithTheirNames(t *testing.T) {
 	t.Parallel()
 	texts := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)})

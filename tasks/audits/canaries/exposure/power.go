@@ -32,8 +32,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 // Statement returns the statement about the highest exposure of secrets, if the exposure of each is a number
 // of bits higher than by chance: by chance it is above T bits with probability 2^-T. size is their number and
 // each their noun. Without a limit, a find is above the bits that chance exceeds, in any secret, with
-// probability audits.Significance. highest returns the highest exposure, nil if there is none, and the number
-// of secrets.
+// probability audits.Significance. highest returns the highest exposure, or nil, and the number of secrets.
 func (r *Range) Statement(limit, each string, size audits.Size, highest func(audits.Outcome) (*float64, int)) audits.Statement {
 	n, sizes := size.N, []audits.Size{size}
 	if r.Basis == Sampled {

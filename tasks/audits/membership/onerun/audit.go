@@ -254,7 +254,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if share <= audits.MaxReplaced || s.Training.Central {
 		return warnings
 	}
-	return append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %s of the users; above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", readable.Share(share), 100*audits.MaxReplaced))
+	return append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %s of the users; above %g%% its canaries change the model: the bound holds, but utility and memorization are those of the changed data", readable.Share(share), 100*audits.MaxReplaced))
 }
 
 // powerless warns of bounds that cannot contradict the claim even if all guesses are right.

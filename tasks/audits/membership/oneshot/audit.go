@@ -175,7 +175,7 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
 	if share <= audits.MaxReplaced {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.one_shot makes %s of the users canary clients; above %g%% they change what the model learns, and how private it is: every user is sampled less often, and utility is that of so noisy a training",
+	return []string{fmt.Sprintf("audit.one_shot makes %s of the users canary clients; above %g%% they change the model and its privacy: every user is sampled less often, and the noise lowers the utility",
 		readable.Share(share), 100*audits.MaxReplaced)}
 }
 

@@ -167,7 +167,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if missed < 1 {
 		return nil
 	}
-	return []string{fmt.Sprintf("audit.deanonymization will be unable to name about %.0f of %d users: with %d of %d devices in a round, their shadow devices are in none of the %d recorded rounds, and the attacks never see an update of theirs; record more rounds, or raise training.rounds or training.cohort",
+	return []string{fmt.Sprintf("audit.deanonymization will be unable to name about %.0f of %d users: with %d of %d devices in a round, their shadow devices are in none of the %d recorded rounds, so the attacks see none of their updates; record more rounds, or raise training.rounds or training.cohort",
 		missed, d.Seen, s.Training.Cohort, d.Users, rounds)}
 }
 
