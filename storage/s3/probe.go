@@ -2,8 +2,10 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -67,13 +69,33 @@ func (s *Store) removeLeftovers(ctx context.Context) error {
 
 // probeCreate retries a transient failure, so that a starting server does not fail the probe.
 func (s *Store) probeCreate(ctx context.Context, name string, content []byte) error {
-	return repeat(ctx, isPassing, func() error {
+	again := func(err error) bool { return isPassing(err) && !errors.Is(err, storage.ErrUnsuitable) }
+	return repeat(ctx, again, func() error {
 		err := s.Create(ctx, name, content)
-		if errors.Is(err, storage.ErrExists) {
+		switch {
+		case errors.Is(err, storage.ErrExists):
 			return nil // the name is unique: an earlier try made the object
+		case isHangUp(err) && s.expectsTLS(ctx):
+			return fmt.Errorf("%w: %s: %s", storage.ErrUnsuitable, wrongScheme.cause, wrongScheme.remedy)
 		}
 		return err
 	})
+}
+
+// expectsTLS reports whether the server of an http:// endpoint speaks TLS. Such a server answers a request
+// by closing the connection, as a full server does, or only after seconds.
+func (s *Store) expectsTLS(ctx context.Context) bool {
+	endpoint := s.client.EndpointURL()
+	if endpoint.Scheme != "http" {
+		return false
+	}
+	conn, err := new(tls.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(endpoint.Hostname(), cmp.Or(endpoint.Port(), "80")))
+	if err != nil {
+		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		return untrusted
+	}
+	conn.Close()
+	return true
 }
 
 func (s *Store) probeRest(ctx context.Context, name string, content []byte) error {
@@ -114,8 +136,6 @@ func (s *Store) unsuitable(err error) error {
 	switch {
 	case secrets.ExplainCertificate(err) != nil:
 		return fmt.Errorf("%w: S3 server %s: %w", storage.ErrUnsuitable, endpoint, secrets.ExplainCertificate(err))
-	case r.StatusCode == 0 && endpoint.Scheme == "http" && isHangUp(err):
-		return fmt.Errorf("the server at %s ends the connection at once: if it uses TLS, begin the endpoint with https:// instead of http://: %w", endpoint, err)
 	case r.StatusCode == 0 && errors.Is(err, storage.ErrUnknown):
 		return fmt.Errorf("no S3 server answers at %s: start it or correct the endpoint of --store (COALMINE_STORE_URL): %w", endpoint, err)
 	case r.Code == "NoSuchBucket":
