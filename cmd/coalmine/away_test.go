@@ -56,7 +56,10 @@ func TestNoStoreIsCreatedWithoutRedis(t *testing.T) {
 		{"run", "../../examples/quickstart.yaml"},
 		{"worker", "--wait", "0"},
 	} {
-		fails(t, "redis is not reachable", append(args, "--redis", "redis://127.0.0.1:1", "--store", "file://"+store)...)
+		message := fails(t, "redis is not reachable", append(args, "--redis", "redis://127.0.0.1:1", "--store", "file://"+store)...)
+		if strings.Contains(message, "waiting") {
+			t.Errorf("%s waits, which only processes with --wait do: %s", args[0], message)
+		}
 		if _, err := os.Stat(store); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after %s the store is there (%v)", args[0], err)
 		}

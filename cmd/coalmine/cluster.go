@@ -56,7 +56,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	var commands bool
 	var cacheDir string
 	var cacheGiB, memoryMiB int64
-	var grace, idle time.Duration
+	var grace, idle, wait time.Duration
 	c := &cobra.Command{
 		Use:     "worker",
 		Short:   "Work for a cluster",
@@ -79,7 +79,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 			if err := g.observe(c.Context(), "coalmine-worker"); err != nil {
 				return err
 			}
-			archive, conn, err := g.openCluster(c.Context())
+			archive, conn, err := g.openCluster(c.Context(), wait)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
 	f.Int64Var(&memoryMiB, "cache-memory", 0, "size of the memory cache in MiB, for inputs and data derived from them; 0 means 256 per slot; at most a quarter of --memory")
 	g.works(f)
-	g.waits(f)
+	waitFlag(f, &wait)
 	f.DurationVar(&grace, "grace", 10*time.Second, "time for running tasks to finish after an interrupt")
 	f.DurationVar(&idle, "exit-when-idle", 0, "exit after this time without a task; 0 means never")
 	listen.add(f, "", "metrics and probes, such as localhost:9090; none if empty")
@@ -158,6 +158,7 @@ func newServeCommand(g *global) *cobra.Command {
 	var listen listenFlags
 	var allow []string
 	var every, retain age
+	var wait time.Duration
 	c := &cobra.Command{
 		Use:     "serve",
 		Aliases: []string{"page"},
@@ -190,7 +191,7 @@ func newServeCommand(g *global) *cobra.Command {
 				return g.serveEmbedded(c.Context(), p.home, listen, allowed, keep)
 			}
 			memory.Bound(coordinatorGarbage)
-			return g.serveCluster(c.Context(), &listen, allowed, keep)
+			return g.serveCluster(c.Context(), &listen, allowed, keep, wait)
 		},
 	}
 	f := c.Flags()
@@ -202,7 +203,7 @@ func newServeCommand(g *global) *cobra.Command {
 	f.Var(&retain, "retain", "before a collection, remove unpinned runs that finished longer ago than this, such as 30d; 0 keeps all")
 	g.coordinates(f)
 	g.works(f)
-	g.waits(f)
+	waitFlag(f, &wait)
 	return c
 }
 
@@ -218,11 +219,11 @@ func (g *global) serveEmbedded(ctx context.Context, home string, listen listenFl
 	return alongside(ctx, e.work, func(ctx context.Context) error { return e.control.KeepHouse(ctx, keep) })
 }
 
-func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
+func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed *sources.Allowed, keep control.Housekeeping, wait time.Duration) error {
 	if err := g.observe(ctx, "coalmine-coordinator"); err != nil {
 		return err
 	}
-	archive, conn, err := g.openCluster(ctx)
+	archive, conn, err := g.openCluster(ctx, wait)
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func openClustered(ctx context.Context, g *global) (*engine, error) {
 	if err := g.observe(ctx, "coalmine"); err != nil {
 		return nil, err
 	}
-	archive, conn, err := g.openCluster(ctx)
+	archive, conn, err := g.openCluster(ctx, 0)
 	if err != nil {
 		return nil, err
 	}

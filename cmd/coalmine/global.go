@@ -54,8 +54,6 @@ type global struct {
 	// taskTimeout and classLimits apply to commands that coordinate.
 	taskTimeout time.Duration
 	classLimits map[string]int
-	// wait is how long a process of a cluster waits for Redis and the store at its start.
-	wait time.Duration
 	// memory applies to commands that execute tasks.
 	memory memoryFlag
 	// writable are directories that commands of experiments may write to, in addition to their own.
@@ -101,9 +99,9 @@ func (g *global) coordinates(f *pflag.FlagSet) {
 	f.StringToIntVar(&g.classLimits, "class-limit", nil, "maximum number of queued or running tasks of a class, such as compute=8; repeatable; default limited only by the slots")
 }
 
-// waits adds the flag of a process in a cluster.
-func (g *global) waits(f *pflag.FlagSet) {
-	f.DurationVar(&g.wait, "wait", time.Minute, "maximum wait at the start for a Redis or a store that does not answer")
+// waitFlag adds the flag of a process that may start before the servers of its cluster.
+func waitFlag(f *pflag.FlagSet, wait *time.Duration) {
+	f.DurationVar(wait, "wait", time.Minute, "maximum wait at the start for a Redis or a store that does not answer")
 }
 
 // logger writes structured lines to standard error.
@@ -245,18 +243,18 @@ func (g *global) archive(store storage.Store) *storage.Archive {
 // clusterPause is the pause between two tries to open a part of a cluster.
 const clusterPause = 500 * time.Millisecond
 
-// awaited opens Redis or the store of a process that may start before them. While neither answers, it
-// tries again for the time of --wait.
-func awaited[T any](ctx context.Context, g *global, open func() (T, error)) (T, error) {
+// awaited calls open, which opens Redis or the store. While the server does not answer, it tries again for
+// at most the time wait.
+func awaited[T any](ctx context.Context, g *global, wait time.Duration, open func() (T, error)) (T, error) {
 	var until time.Time
 	for {
 		opened, err := open()
-		if err == nil || !isSilent(err) || g.wait == 0 {
+		if err == nil || !isSilent(err) || wait == 0 {
 			return opened, err
 		}
 		if until.IsZero() {
-			until = time.Now().Add(g.wait)
-			g.note("waiting up to %v: %v", g.wait, err)
+			until = time.Now().Add(wait)
+			g.note("waiting up to %v: %v", wait, err)
 		} else if time.Now().After(until) {
 			return opened, err
 		}
@@ -273,7 +271,8 @@ func isSilent(err error) bool {
 }
 
 // openCluster opens both servers of a cluster: Redis first, because opening a store may create it.
-func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn, error) {
+// It waits for each as awaited does.
+func (g *global) openCluster(ctx context.Context, wait time.Duration) (*storage.Archive, *queue.Conn, error) {
 	p, err := g.places.place()
 	if err != nil {
 		return nil, nil, err
@@ -281,11 +280,11 @@ func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn
 	if p.redis == "" || p.store == "" {
 		return nil, nil, fmt.Errorf("this command needs a cluster, but %s is given: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
 	}
-	conn, err := awaited(ctx, g, func() (*queue.Conn, error) { return queue.Open(ctx, p.redis) })
+	conn, err := awaited(ctx, g, wait, func() (*queue.Conn, error) { return queue.Open(ctx, p.redis) })
 	if err != nil {
 		return nil, nil, err
 	}
-	archive, err := awaited(ctx, g, func() (*storage.Archive, error) { return g.openStore(ctx, p) })
+	archive, err := awaited(ctx, g, wait, func() (*storage.Archive, error) { return g.openStore(ctx, p) })
 	if err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
