@@ -346,7 +346,7 @@ func (g *global) writeLogs(logs runLogs) {
 	switch {
 	case len(logs.Logs) > 0:
 	case logs.History == nil:
-		g.note("no attempt at this node has failed in this run")
+		g.note("in this run no attempt has failed at a node of that label or key (coalmine show RUN CELL --nodes lists nodes)")
 	default:
 		g.note("no attempt has failed since the last retry; for older logs: coalmine logs RUN NODE")
 	}

@@ -22,7 +22,12 @@ func TestCommandsReportHowToContinueRun(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, unfinishedFile, string(taskstest.Text(300)))
 	must.Do(t, os.Mkdir(home, 0o700))
-	run := strings.TrimSpace(outputOf(t, home, "submit", file))
+	code, out, messages := coalmine(t, "submit", file, "--home", home)
+	run := strings.TrimSpace(out)
+	if code != exitDone || !strings.Contains(messages, "no process owns home "+home+"; to run it: coalmine run --continue "+run) {
+		t.Errorf("submit: exit status %d\n%s%s", code, out, messages)
+	}
+	refuses(t, "'5' in -5; write -- before a negative number (coalmine priority --help lists the flags)", "priority", run, "-5", "--home", home)
 	if code, out, messages := coalmine(t, "results", "--home", home); code != exitDone || !strings.Contains(out, "pending") || !strings.Contains(messages, run+" is queued: no process works on it yet") {
 		t.Errorf("results: exit status %d\n%s%s", code, out, messages)
 	}

@@ -118,7 +118,12 @@ func unknownCommand(c *cobra.Command, args []string) error {
 // suggestFlag suggests the flag of a command whose name is most similar to an unknown one.
 func suggestFlag(c *cobra.Command, err error) string {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+	switch {
+	case !ok:
+		return ""
+	case strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789.") == "" && unknown.GetSpecifiedShortnames() != "":
+		return "; write -- before a negative number"
+	case len(unknown.GetSpecifiedName()) < 2:
 		return ""
 	}
 	var names []string
