@@ -135,8 +135,8 @@ func exportsModels(t *testing.T, home string) {
 	for words, asked := range map[string][]string{
 		"there is no model after round 1: ":                  {"c01", "1"},
 		"models are stored after 0, 3, 6, 8, 9 (the initial": {"c01", "2"},
-		"a model after round 10 cannot be done: cell c01 has a model after every 1, up to round 9; models are stored after 0, 3":                 {"c01", "10"},
-		"a model after step 3 cannot be done: cell c02 has a model after every 4, up to step 9; models are stored after 0, 4, 8, 9 (the initial": {"c02", "3"},
+		"a model after round 10 is invalid: cell c01 has a model after every 1, up to round 9; models are stored after 0, 3":                 {"c01", "10"},
+		"a model after step 3 is invalid: cell c02 has a model after every 4, up to step 9; models are stored after 0, 4, 8, 9 (the initial": {"c02", "3"},
 		"--round -1: expected 0 for the initial model": {"c02", "-1"},
 	} {
 		refuses(t, words, "export", "latest", asked[0], "--round", asked[1], "--home", home, "-o", filepath.Join(dir, "none"))
@@ -286,5 +286,5 @@ func showsNodes(t *testing.T, home string) {
 			t.Errorf("no %q in\n%s", words, text)
 		}
 	}
-	refuses(t, `cell "c03" cannot be done: it has c01 to c02`, "show", "latest", "c03", "--nodes", "--home", home)
+	refuses(t, `cell "c03" is invalid: it has c01 to c02`, "show", "latest", "c03", "--nodes", "--home", home)
 }

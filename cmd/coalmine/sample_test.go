@@ -79,7 +79,7 @@ func TestSamplesArePrinted(t *testing.T) {
 		refuses(t, "sampling with temperature 0", ask("--temperature", "0")...)
 		refuses(t, "0 samples: expected from 1 to", ask("--count", "0")...)
 		refuses(t, "samples of at most -1 words or bytes", ask("--length", "-1")...)
-		refuses(t, "a model after round 4 cannot be done", ask("--round", "4")...)
+		refuses(t, "a model after round 4 is invalid", ask("--round", "4")...)
 		refuses(t, "--round -1: expected 0", ask("--round", "-1")...)
 	})
 }

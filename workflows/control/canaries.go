@@ -19,7 +19,7 @@ import (
 
 func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*results.CanaryLives, error) {
 	if points < MinPoints || points > MaxPoints {
-		return nil, fmt.Errorf("canaries after %d rounds %w: expected %d to %d", points, ErrInput, MinPoints, MaxPoints)
+		return nil, fmt.Errorf("a curve of %d points %w: expected %d to %d", points, ErrInput, MinPoints, MaxPoints)
 	}
 	run, err := l.find(ctx, name)
 	if err != nil {

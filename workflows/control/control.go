@@ -135,7 +135,7 @@ var (
 	// ErrNoWorker means that no live worker has that name.
 	ErrNoWorker = errors.New("no such worker")
 	// ErrInput means that the request is invalid.
-	ErrInput = errors.New("cannot be done")
+	ErrInput = errors.New("is invalid")
 	// ErrExperiment means that the experiment is invalid or too large.
 	ErrExperiment = errors.New("cannot be run")
 )

@@ -352,7 +352,7 @@ func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]by
 		return nil, fmt.Errorf("%s: %w: %w", cell, err, storage.ErrCorrupt)
 	}
 	if result.Model == "" {
-		return nil, fmt.Errorf("%s: its training has a command for scoring, %q, but no model file %w: expected model in out/result.json (docs/contracts/train.md)", cell, result.Score, ErrInput)
+		return nil, fmt.Errorf("%s: an export %w: its training has a command for scoring, %q, but no model file; expected model in out/result.json (docs/contracts/train.md)", cell, ErrInput, result.Score)
 	}
 	return l.archive.ReadOutput(ctx, x.cell.Final.Key, external.FileBlob(strings.TrimPrefix(result.Model, "out/")))
 }
