@@ -230,9 +230,9 @@ func orNull(value string) json.RawMessage {
 // comparedCells limits the cells that SpecDifferences compares.
 const comparedCells = 1000
 
-// SpecDifferences returns the distinct differences between cells at the same point of the grid, or between the only
-// cells. It omits derived fields. If the numbers of cells or their points differ, a difference of the grid comes
-// last.
+// SpecDifferences returns the distinct differences between cells at the same point of the grid. If two grids of one
+// size share no point, as after a change of the seed of replicates, it compares their cells in order. It omits derived
+// fields. If the numbers of cells or only some of the points differ, a difference of the grid comes last.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}
@@ -241,12 +241,15 @@ func SpecDifferences(before, after *Spec) []Difference {
 	}
 	moved := 0
 	for i := range after.Cells {
-		old := at[after.point(i)]
-		if old == nil && len(before.Cells) == 1 && len(after.Cells) == 1 {
-			old = before.Cells[0].Experiment.asFile()
-		}
-		if old == nil {
+		if at[after.point(i)] == nil {
 			moved++
+		}
+	}
+	inOrder := moved == len(after.Cells) && moved == len(before.Cells)
+	for i := range after.Cells {
+		old := at[after.point(i)]
+		if inOrder {
+			old = before.Cells[i].Experiment.asFile()
 		}
 		if old == nil || i >= comparedCells {
 			continue
@@ -261,7 +264,7 @@ func SpecDifferences(before, after *Spec) []Difference {
 	switch old, now := len(before.Cells), len(after.Cells); {
 	case old != now:
 		out = append(out, gridDifference(old, readable.Count(now, "cell")))
-	case moved > 0:
+	case moved > 0 && !inOrder:
 		out = append(out, gridDifference(old, fmt.Sprintf("%s, %d at other points", readable.Count(now, "cell"), moved)))
 	}
 	return out

@@ -206,6 +206,10 @@ func TestSpecDifferencesAreListedOnce(t *testing.T) {
 	if got := texts(spec(), spec("grid.axes.seed=[2, 3]")); !slices.Equal(got, []string{"grid: 2 cells -> 2 cells, 1 at other points"}) {
 		t.Errorf("other points: %q", got)
 	}
+	other := []string{"seed: 1 -> 3", "training.cohort: 8 -> 4", "seed: 2 -> 4"}
+	if got := texts(spec("training.cohort=8"), spec("grid.axes.seed=[3, 4]", "training.cohort=4")); !slices.Equal(got, other) {
+		t.Errorf("no point of the grid is the same: %q, want %q", got, other)
+	}
 	if got := texts(spec(), spec()); got != nil {
 		t.Errorf("the same: %q", got)
 	}
