@@ -236,7 +236,7 @@ func (c *dataChecker) checkVocabulary(path string, size int) {
 func (c *dataChecker) failEmpty() {
 	switch d := &c.Experiment.Data; {
 	case d.Users.Words > 0:
-		c.fail("data.users.words", "is %d, but no user of %s has that number of words; expected less", d.Users.Words, d.Source)
+		c.fail("data.users.words", "is %d, but no user of %s has that number of words; expected less (0 takes users as they are)", d.Users.Words, d.Source)
 	case d.selectedWords() != nil:
 		c.fail("data.select.words.outside", "is %d, which leaves no training data: no user of %s uses a less frequent word; expected less", d.Outside().Size, d.Source)
 	default:
