@@ -83,7 +83,6 @@ func NewAdapters(rank int, alpha float64, matrices []AdaptedMatrix) Adapters {
 	return a
 }
 
-// names returns the names of the matrices.
 func (a Adapters) names() []AdaptedMatrix {
 	if a.Matrices == "" {
 		return DefaultAdapted
@@ -103,7 +102,6 @@ func (a Adapters) scale() float32 {
 	return float32(a.Alpha / float64(a.Rank))
 }
 
-// validate appends errors of the adapters of a transformer to problems.
 func (a Adapters) validate(problems *[]error, c cell) {
 	if !(a.Alpha >= 0) || math.IsInf(a.Alpha, 1) {
 		*problems = append(*problems, fmt.Errorf("adapters: alpha %v: want a positive number, or 0 for the rank", a.Alpha))
@@ -132,7 +130,6 @@ type adapter struct {
 	rows, first, columns int
 }
 
-// addAdapters adds the factors of all blocks.
 func (l *layout) addAdapters(c Config) {
 	if c.Adapters == (Adapters{}) {
 		return

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// adapted are the transformers with adapters.
 func adapted(vocabulary int) []Config {
 	return slices.DeleteFunc(transformers(vocabulary), func(c Config) bool { return c.Adapters == Adapters{} })
 }

@@ -9,12 +9,12 @@ import (
 // tokens, and so on, the longest sentence first. A finished sentence has no more rows, so the rows
 // of a step continue the first rows of the previous step.
 //
-//	sentences   a b c    steps   0      1      2
-//	            d e              a d f  b e    c
-//	            f g      rows    0 1 2  3 4 ...
+//	sentences   a b c d   steps   0      1    2
+//	            e f g             a e h  b f  c
+//	            h i       rows    0 1 2  3 4  5
 //
-// (The last token of a sentence is only a target.) Sentences of equal length
-// keep their order in the batch; this fixes the order of every sum over rows.
+// The last token of a sentence is only a target. Sentences of equal length keep their order in the
+// batch; this fixes the order of every sum over rows.
 type packed struct {
 	// order holds the sentences' indices, the longest first.
 	order []int
@@ -41,7 +41,6 @@ func (p *packed) last(turn int) int {
 	return p.start[t] + turn
 }
 
-// turns sets dst to the turn of each sentence.
 func (p *packed) turns(dst []int) []int {
 	dst = grow(dst, len(p.order))
 	for turn, i := range p.order {

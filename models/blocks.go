@@ -49,7 +49,6 @@ const (
 	SiLU      Activation = "silu"
 )
 
-// validate appends errors of the options to problems.
 func (b *Blocks) validate(problems *[]error, c *Config) {
 	if c.Heads < 1 || c.Embedding < 1 {
 		return

@@ -115,10 +115,8 @@ func (c cell) remember(x, previous, memory []float32) {
 	copy(memory, x[:c.in])
 }
 
-// row is row i of a matrix with the given width.
 func row(matrix []float32, i, width int) []float32 { return matrix[i*width : (i+1)*width] }
 
-// fillRows sets every row of the matrix to row.
 func fillRows(matrix, row []float32) {
 	for at := 0; at < len(matrix); at += len(row) {
 		copy(matrix[at:at+len(row)], row)
@@ -132,7 +130,6 @@ func addRows(sum, matrix []float32) {
 	}
 }
 
-// gatherRows copies the chosen rows of table into matrix.
 func gatherRows[I int | int32](matrix, table []float32, width int, chosen []I) {
 	for i, r := range chosen {
 		copy(row(matrix, i, width), row(table, int(r), width))

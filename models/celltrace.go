@@ -9,7 +9,7 @@ type cellTrace struct {
 
 	gates     []float32 // [rows, gates], activated
 	candidate []float32 // with a reset gate: [rows, units], the candidate's recurrent part
-	memory    []float32 // [active(0)+rows, units]: zeros before step 0, then c
+	memory    []float32 // [active(0)+rows, units]: the first states, then c
 	squash    []float32 // [rows, units]: tanh c, unless memory is emitted
 	emitted   []float32 // [rows, units]: e; part of memory if memory is emitted
 	output    []float32 // [rows, out]: h; without projection it is emitted
@@ -18,7 +18,7 @@ type cellTrace struct {
 	candidateGradient []float32 // with a reset gate: [rows, units]
 	memoryGradient    []float32 // [active(0), units]
 	emittedGradient   []float32 // [active(0), units], of a convolution [rows, units], if projected
-	joined            []float32 // [rows, joined()]: x and h', which is 0 in step 0; of a convolution x and c'
+	joined            []float32 // [rows, joined()]: x and h'; of a convolution x and c'
 	joinedGradient    []float32 // of a convolution: [rows, joined()]
 
 	recurrent  recurrentWeights // U; in backward its transpose

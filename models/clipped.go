@@ -47,10 +47,8 @@ func (r *sentenceRows) lay(batch *packed) {
 	r.factors = grow(r.factors, len(r.rows))
 }
 
-// of returns the rows of a sentence.
 func (r *sentenceRows) of(turn int) []int { return r.rows[r.first[turn]:r.first[turn+1]] }
 
-// setFactor sets the clip factor of a sentence.
 func (r *sentenceRows) setFactor(turn int, factor float64) {
 	Fill(r.factors[r.first[turn]:r.first[turn+1]], float32(factor))
 }
@@ -156,7 +154,6 @@ func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(n
 	return loss, nil
 }
 
-// setFactors sets the norms, and the clip factors.
 func (t *Trainer) setFactors(factor func(norm float64) float64, norms []float64) error {
 	e, order := &t.each, t.batch.order
 	for first := 0; first < len(order); {
@@ -269,7 +266,6 @@ func (o *outputTrace) weightGradients(g *weights, factors []float32) {
 	}
 }
 
-// scatterRows copies the rows of matrix to the chosen rows of table.
 func scatterRows(table, matrix []float32, width int, chosen []int) {
 	for i, r := range chosen {
 		copy(row(table, r, width), row(matrix, i, width))

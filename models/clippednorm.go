@@ -64,7 +64,6 @@ func (g *gram) reset(n, width int) {
 	g.precision = float64(1.01*roundoff*float64(min(width, gramDepth))) + float64(n*n)*0x1p-52
 }
 
-// setInner sets g to the inner products of n rows of x and y.
 func (e *perExample) setInner(g *gram, n int, x, y strided) {
 	g.reset(n, x.width)
 	e.block = grow(e.block, n*n)

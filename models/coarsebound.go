@@ -99,7 +99,6 @@ func (ts *TreeScorer) pruneCoarsely(from *States, edges []Edge, candidates []Can
 	return true
 }
 
-// upTo appends the numbers from start up to end.
 func upTo(numbers []int, start, end int) []int {
 	for i := start; i < end; i++ {
 		numbers = append(numbers, i)

@@ -10,11 +10,11 @@ import (
 	"coalmine/internal/lists"
 )
 
-// Config describes a network. A network for images has only a Kind and an Image. Any
-// other is a language model: an embedding of the tokens, one to four layers of cells, and
-// a softmax over the vocabulary. Kind, Vocabulary, Embedding and Units are required; the zero
-// values of other fields describe the model of Thakkar et al. (2020), section 4.1: one layer,
-// projected to the width of the embedding, and tied to it.
+// Config describes a network. A network for images has only a Kind and an Image, an external one
+// only a Kind and an Outline. Any other reads text: an embedding of the tokens, layers, and a
+// softmax over the vocabulary or outputs for labels. Kind, Vocabulary, Embedding and Units are
+// required; the zero values of other fields describe the model of Thakkar et al. (2020), section
+// 4.1: one layer, projected to the width of the embedding, and tied to it.
 type Config struct {
 	// Kind of the cells, one of Kinds, or of the network.
 	Kind Kind `json:"kind"`

@@ -6,7 +6,6 @@ import "coalmine/internal/kernels"
 // takes one matrix product forward and two backward, over rows that hold each input together with
 // its predecessors.
 
-// convolve is forward of a convolution.
 func (c *cellTrace) convolve(batch *packed, w *layerWeights, x []float32) {
 	rows, width := batch.rows(), c.cell.joined()
 	c.reserveConvolution(rows)

@@ -69,7 +69,6 @@ func (d *distribution) reduce() error {
 	return nil
 }
 
-// tile copies the logits of a tile to exps.
 func (d *distribution) tile(k int) []float32 {
 	from, to := tileBounds(len(d.logits), k)
 	return d.exps[:copy(d.exps[:], d.logits[from:to])]

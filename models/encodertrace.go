@@ -61,7 +61,6 @@ func (e *encoderTrace) forward(w *weights, d *dropout, decoder *stackTrace) {
 	}
 }
 
-// match finds the turns of the decoder's pairs.
 func (e *encoderTrace) match(decoder *packed) {
 	e.place, e.turns = e.batch.turns(e.place), grow(e.turns, len(decoder.order))
 	for turn, pair := range decoder.order {
@@ -87,7 +86,6 @@ func (s *stateTrace) resize(c cell, n int) {
 	s.memory, s.output = grow(s.memory, n*c.units), grow(s.output, n*c.out)
 }
 
-// set copies state i of from to state at.
 func (s *stateTrace) set(c cell, at int, from *stateTrace, i int) {
 	copy(row(s.memory, at, c.units), row(from.memory, i, c.units))
 	copy(row(s.output, at, c.out), row(from.output, i, c.out))

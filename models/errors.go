@@ -13,7 +13,7 @@ import (
 type DivergedError struct {
 	// Name is the name of the vector or number: "loss", "gradient", "update", "model".
 	Name string
-	// Value is the offending number: the mean loss per target in nats, or the L2 norm of a vector.
+	// Value is the offending number: a loss or a log probability in nats, or the L2 norm of a vector.
 	Value float64
 	// The caller sets Where: "client 17, round 400, step 3".
 	Where string

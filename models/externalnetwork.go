@@ -129,5 +129,5 @@ var errExternal = errors.New("the network is external, and its gradients are unk
 
 func (unknowing) Gradient([]float32, [][]int32, []float32) (Loss, error) { return Loss{}, errExternal }
 
-// External is the kind of a model that an external program trains and scores. No Config has it.
+// External is the kind of a network that an external program trains and scores.
 const External Kind = "external"

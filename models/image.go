@@ -24,7 +24,6 @@ type ImageKind struct {
 	Summary, Source string
 }
 
-// imageKinds holds all kinds of networks for images.
 var imageKinds = registry.New("kind", func(k ImageKind) Kind { return k.Kind },
 	ImageKind{CNN, "a classifier of images: three convolutions, two of them pooled, and two dense layers", "Augenstein et al. 2020, section 6"},
 	ImageKind{CNNTagger, "the layers of the cnn with a probability of its own for each of some labels, which do not exclude each other; learns by the mean binary cross-entropy", "Augenstein et al. 2020, section 6 (layers); Orekondy et al. 2018, section 5.1 (multi-label classification)"},
@@ -131,7 +130,6 @@ const (
 	maxLatent  = 1 << 16
 )
 
-// validateImage reports all errors of a configuration for images.
 func (c Config) validateImage() error {
 	var problems []error
 	within(&problems, "image width", c.Image.Width, 1, maxSide)

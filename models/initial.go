@@ -23,7 +23,9 @@ const (
 // Networks", 2010, equation 16). The kernel of a conv is uniform in ±sqrt(6/(kernel*in)), because
 // rectified outputs halve the variance (He et al., "Delving Deep into Rectifiers", 2015, equation
 // 10). Biases are zero, except -1 for the input gate of a cifg-lstm and 1 for the forget gate of an
-// lstm. Factors A of Adapters are normal with variance 1/rows, factors B zero.
+// lstm. The matrices of a transformer are uniform in ±1/sqrt(rows), divided by sqrt(2 blocks) if
+// they add to the residual stream. Factors A of Adapters are normal with variance 1/rows, factors B
+// zero.
 func (m *Language) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, m.Parameters())
 	w := m.layout.views(params)
@@ -71,6 +73,7 @@ func FillUniform(rng *rand.Rand, x []float32, bound float64) {
 	}
 }
 
+// Fill sets each element to value.
 func Fill(x []float32, value float32) {
 	for i := range x {
 		x[i] = value

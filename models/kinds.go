@@ -18,7 +18,6 @@ const (
 	Conv     Kind = "conv"
 )
 
-// kinds are all kinds of cells.
 var kinds = registry.New("kind", func(k *CellKind) Kind { return k.Kind }, &cifgLSTM, &lstm, &gru, &conv)
 
 // CellKind describes a kind of cell: everything that layers, training and

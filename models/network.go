@@ -8,9 +8,9 @@ import (
 
 // Network is a model of any architecture, as used by trainings and checkpoints: the layout of one
 // flat vector of parameters, and its learners. It holds no parameters, is immutable and may be
-// shared. Package architectures makes the network of a Config; Language is one implementation.
+// shared. checkpoints.NewNetwork makes the network of a Config; Language is one implementation.
 type Network interface {
-	// Config describes the network: New of package architectures makes an equal network from it.
+	// Config describes the network: an equal network can be made from it.
 	Config() Config
 	// Parameters is the length of the flat vector. The first Trained parameters are learned from
 	// data: all, unless the server trains a part of the network, or a part is frozen.

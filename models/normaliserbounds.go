@@ -197,7 +197,7 @@ func (c *upperBound) logSum(h []float32, squared float64) float64 {
 
 // bennett returns (e^m - 1 - m)/m^2, or a little more.
 func bennett(m float64) float64 {
-	const tiny = 1e-4 // below it the series errs by less than m/24
+	const tiny = 1e-4 // below it (e^m - 1 - m)/m^2 is at most 1/2 + m/4
 	if m < tiny {
 		return 0.5 + m/4
 	}

@@ -167,7 +167,6 @@ func (o *outputTrace) backward(w, g *weights, h []float32, targets []int32, scal
 	}
 }
 
-// scaleInputs sets the factors and packs factors*h.
 func (o *outputTrace) scaleInputs(rows int, scale float32) {
 	o.factors = grow(o.factors, o.columns)
 	clear(o.factors[rows:])

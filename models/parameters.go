@@ -145,10 +145,9 @@ func (l *Layout) Parameters() int { return l.size }
 // Trained implements Network: all parameters are trained, unless EndTrained was called.
 func (l *Layout) Trained() int { return cmp.Or(l.trained, l.size) }
 
-// EndTrained makes the parameters so far the trained ones. There is at least one.
+// EndTrained makes the parameters so far the trained ones; without any, all are trained.
 func (l *Layout) EndTrained() { l.trained = l.size }
 
-// stackLayout is an embedding and the layers above it.
 type stackLayout struct {
 	embedding Span
 	layers    [maxLayers]layerLayout
@@ -209,7 +208,6 @@ func (l *layout) addStack(prefix string, c Config) stackLayout {
 	return s
 }
 
-// addLayer adds the tensors of a layer under the names from name.
 func (l *layout) addLayer(c cell, name func(tensor string) string) (at layerLayout) {
 	if c.kind.attends {
 		at.blocks = l.addBlocks(c)
@@ -255,7 +253,6 @@ type weights struct {
 	output, outputBias []float32
 }
 
-// stackWeights are an embedding and the layers above it.
 type stackWeights struct {
 	embedding []float32
 	layers    [maxLayers]layerWeights

@@ -161,7 +161,6 @@ func readerLayout(c Config, kind *ReaderKind) layout {
 	return l
 }
 
-// validateReader reports all errors of a configuration of a ReaderKind.
 func (c Config) validateReader() error {
 	var problems []error
 	if (c != Config{Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers, Labels: c.Labels}) {
@@ -204,7 +203,7 @@ func (r *Reader) ScoringFLOPs() float64 {
 // TrainingFLOPs implements Network, for a word of a text.
 func (r *Reader) TrainingFLOPs() float64 { return 3 * r.ScoringFLOPs() }
 
-// divide splits an example into its labels and its words, including begin and end.
+// divide splits an example, without its begin, into its labels and its words with the end.
 func (r *Reader) divide(example []int32) (labels, words []int32, err error) {
 	if err := checkTokens(example, r.config.Vocabulary); err != nil {
 		return nil, nil, err

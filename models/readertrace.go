@@ -16,7 +16,7 @@ type readerTrace struct {
 	dropout dropout
 	words   [][]int32
 
-	// By example: truth and outputs [n, outputs]. By turn: features [n, units].
+	// By example: truth and outputs [n, outputs], features [n, units].
 	truth, outputs, features []float32
 }
 
@@ -44,7 +44,6 @@ func (t *readerTrace) read(examples [][]int32) error {
 	return nil
 }
 
-// forward sets the outputs of the texts.
 func (t *readerTrace) forward(w *weights) {
 	top := t.stackTrace.forward(&w.stackWeights, &t.dropout)
 	units, width, n := t.network.config.Units, t.network.outputs(), len(t.words)

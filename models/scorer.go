@@ -24,7 +24,6 @@ type Scorer struct {
 	workspaces sync.Pool
 }
 
-// scorerLayer holds the prepared weights of a layer.
 type scorerLayer struct {
 	cell
 	input, projection kernels.Packed

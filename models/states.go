@@ -39,7 +39,7 @@ func (s *States) reset(m *Language, n int) {
 	}
 }
 
-// reserve makes room for n states of predicted tokens, with arbitrary values.
+// reserve makes room for n states that read no source, with arbitrary values.
 func (s *States) reserve(cells []cell, n int) {
 	s.cells, s.n = cells, n
 	s.reading = grow(s.reading, n)

@@ -12,7 +12,7 @@ import (
 type Tables struct {
 	scorer *Scorer
 	// inputs is [vocabulary, gates]: each token's share of the gates of the lowest layer, including
-	// the bias. It is nil if it would have more than maxInputs elements.
+	// the bias. It is nil for a transformer, or if it would have more than maxInputs elements.
 	inputs []float32
 	// targets is [vocabulary, units]: the projection times each token's output vector, so
 	// that its product with an emission is the token's logit, without the bias. It is nil

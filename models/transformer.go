@@ -57,7 +57,6 @@ const (
 // DefaultContext is the default of Config.Context, in tokens.
 const DefaultContext = 128
 
-// validateTransformer implements Validate for a transformer.
 func (c Config) validateTransformer() error {
 	var problems []error
 	within(&problems, "vocabulary", c.Vocabulary, 2, maxVocabulary)

@@ -38,7 +38,6 @@ func transformers(vocabulary int) []Config {
 	}
 }
 
-// eachTransformer runs a test on every transformer, in parallel.
 func eachTransformer(t *testing.T, vocabulary int, test func(t *testing.T, m *Language)) {
 	t.Helper()
 	for _, c := range transformers(vocabulary) {
@@ -386,7 +385,6 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 	}
 }
 
-// A scorer from tensors read one by one equals the scorer from the whole vector.
 func TestATransformerReadByTensorsScoresTheSame(t *testing.T) {
 	t.Parallel()
 	eachTransformer(t, 40, func(t *testing.T, m *Language) {

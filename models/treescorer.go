@@ -152,7 +152,6 @@ func (ts *TreeScorer) gather(outputs []float32, width int, edges []Edge, share b
 	return len(ts.place)
 }
 
-// width is the number of elements of an output.
 func (ts *TreeScorer) width() int { return ts.tables.scorer.model.config.outputWidth() }
 
 // reduce computes the log probabilities of edges from the gathered outputs, tile by tile.

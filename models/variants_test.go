@@ -34,7 +34,6 @@ func variants(vocabulary int) []Config {
 	)
 }
 
-// eachVariant runs a test on every variant, in parallel.
 func eachVariant(t *testing.T, vocabulary int, test func(t *testing.T, m *Language)) {
 	t.Helper()
 	for _, c := range variants(vocabulary) {

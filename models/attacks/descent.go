@@ -76,7 +76,6 @@ type batching struct {
 	batch int
 }
 
-// epoch calls do with each batch of an epoch.
 func (c batching) epoch(ctx context.Context, data Data, epoch int, do func(batch Block) error) error {
 	return data.Blocks(ctx, epoch, func(b Block) error {
 		if err := c.shape.check(b, data.Examples()); err != nil {
@@ -111,7 +110,6 @@ func (b Block) cut(from, to, inputs int) Block {
 	return part
 }
 
-// score calls do with batches of rows.
 func (c batching) score(ctx context.Context, rows []float32, do func(batch Block) error) error {
 	return c.batches(ctx, Block{Rows: rows, Labels: make([]int, len(rows)/c.shape.Inputs)}, do)
 }

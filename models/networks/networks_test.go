@@ -427,7 +427,6 @@ func TestALossHasNoSecondGradient(t *testing.T) {
 	}
 }
 
-// filled is a node with values.
 func filled(g *gorgonia.ExprGraph, name string, values []float64, shape ...int) *gorgonia.Node {
 	return gorgonia.NodeFromAny(g, view(values, shape...), gorgonia.WithName(name))
 }

@@ -36,7 +36,6 @@ func newSiamese[T Real](t *Tower, rows int) (*pairs[T], error) {
 	return n, n.CompileLoss(loss)
 }
 
-// newEncoders returns a graph with a tower for each vector.
 func newEncoders[T Real](first, second *Tower, rows int) (*pairs[T], error) {
 	building.Lock()
 	defer building.Unlock()

@@ -37,9 +37,9 @@ type NamedVector struct {
 	Values []float32
 }
 
-// FlushSubnormals sets squares below the least normal number to zero. Neither value affects a step,
-// because epsilon is far larger, but subnormal numbers take a processor a hundred times as long,
-// and the squares of a dead unit decay to subnormal numbers and stay there.
+// FlushSubnormals sets the subnormal numbers of the state to zero. Both values give practically the
+// same step, but a processor takes a hundred times as long for subnormal numbers, and the squares of
+// a dead unit decay to them and stay there.
 func FlushSubnormals(o Optimizer) {
 	for _, v := range o.State() {
 		for i, x := range v.Values {
@@ -173,7 +173,6 @@ const (
 	FedAdam  Kind = "fedadam"
 )
 
-// rules holds all update rules.
 var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind },
 	sgdRule, momentumRule, nesterovRule, adamRule, rmspropRule, adagradRule, yogiRule, adadeltaRule, fedAdamRule)
 

@@ -19,7 +19,6 @@ const (
 	Cosine   ScheduleKind = "cosine"
 )
 
-// courses holds all kinds of schedules.
 var courses = registry.New("schedule", func(c ScheduleShape) ScheduleKind { return c.Kind }, constant, stepWise, cosine)
 
 // ScheduleShape describes a kind of schedule.
@@ -143,6 +142,7 @@ func (s Schedule) Rate(base float64, step int) float64 {
 	return base * course.share(s, step-s.WarmUp)
 }
 
+// For returns the schedule of a training of a number of steps.
 func (s Schedule) For(steps int) Schedule {
 	if course, err := s.course(); err == nil && course.NeedsLength {
 		s.Last = steps - 1

@@ -57,7 +57,6 @@ func (l *layersLearner) gradient(params, gradient []float32, losses func() float
 	return loss, nil
 }
 
-// checkCall checks the vectors of a Gradient.
 func checkCall(n interface{ Trained() int }, params, gradient []float32) error {
 	if len(params) != n.Trained() {
 		return fmt.Errorf("the parameter vector has %d elements, want %d", len(params), n.Trained())

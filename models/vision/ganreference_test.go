@@ -31,13 +31,12 @@ func meanOf(indices []int, value func(i int) float64) float64 {
 	return sum / float64(len(indices))
 }
 
-// moments are those of a lane.
 func momentsOf(x reference, indices []int) (mean, variance float64) {
 	mean = meanOf(indices, func(i int) float64 { return x.values[i] })
 	return mean, meanOf(indices, func(i int) float64 { return (x.values[i] - mean) * (x.values[i] - mean) })
 }
 
-// normalize is a normalization over the last feature, or over rows.
+// normalize normalizes over the last feature, or over rows.
 func normalize(kind models.Normalization, x reference) reference {
 	y := newReference(x.shape...)
 	copy(y.values, x.values)
@@ -204,7 +203,6 @@ func (t tensors) discriminatorLoss(a models.Adversarial, made, data, between ref
 	return loss
 }
 
-// generatorLoss is that of inputs.
 func (t tensors) generatorLoss(a models.Adversarial, shape models.ImageShape, u reference) float64 {
 	outputs, _ := t.discriminate(a.Normalization, t.generate(u, shape, byBatch))
 	return judge(a.Loss, -1, outputs) + t.decayOf("generator", "dense1.kernel", "dense2.kernel", "conv1.kernel", "conv2.kernel")

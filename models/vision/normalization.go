@@ -43,7 +43,6 @@ func (m *laneMeans) resize(lanes int) {
 	m.plain, m.product = grow(m.plain, lanes), grow(m.product, lanes)
 }
 
-// reset prepares for a number of rows.
 func (b *norm) reset(kind models.Normalization, rows, features int) {
 	b.kind, b.rows, b.features = kind, rows, features
 	lanes := b.lanes()
@@ -118,7 +117,6 @@ func (b *norm) sums(plain, product []float64, v, w []float32) {
 	}
 }
 
-// narrow returns x in float32, in buffer.
 func narrow(buffer *[]float32, x []float64) []float32 {
 	*buffer = grow(*buffer, len(x))
 	for i, v := range x {

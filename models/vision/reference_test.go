@@ -167,7 +167,6 @@ func largest(x reference) reference {
 	return y
 }
 
-// classify is the classifier's logits and features.
 func (t tensors) classify(x reference) (logits, features reference) {
 	for _, name := range []string{"conv1", "conv2", "conv3"} {
 		k := t[name+".kernel"]

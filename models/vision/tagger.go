@@ -15,7 +15,6 @@ type Tagger struct{ convolutional }
 
 func (c *convolutional) labels() int { return c.Config().Image.Classes }
 
-// checkTagged checks images that have a number for each label.
 func (c *convolutional) checkTagged(examples [][]int32) error {
 	labels, values := c.labels(), c.Config().Image.Values()
 	for i, e := range examples {

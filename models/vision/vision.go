@@ -1,10 +1,11 @@
-// Package vision holds the networks for images: the convolutional classifier of Augenstein
-// et al. (2020), "Generative Models for Effective ML on Private, Decentralized Datasets",
-// and their generative adversarial network. Both follow the authors' code.
+// Package vision holds the networks for images: the convolutional classifier and the generative
+// adversarial network of Augenstein et al. (2020), "Generative Models for Effective ML on Private,
+// Decentralized Datasets", which follow the authors' code, and a tagger with the classifier's layers.
 //
 // Networks take values in [-1, 1]: a value v of 0 to 255 becomes v/127.5 - 1. A layer's output is
 // stored image after image, row by row from the top, channels innermost. An example has the form
-// used by tasks: the begin symbol, the label, then the values, both counted from 4.
+// used by tasks: the begin symbol, the label (for a tagger, 0 or 1 for each label), then the values,
+// all counted from 4.
 //
 //	network, err := vision.New(models.Config{Kind: models.CNN, Image: models.Image{ImageShape: shape}})
 //	params := network.Init(seeds.Stream(seed, seeds.Weights))
