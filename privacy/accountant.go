@@ -28,7 +28,7 @@ const (
 	PLD Accountant = "pld"
 )
 
-// Choices lists the accountants that an experiment file can name: those with a proof.
+// Choices lists the accountants that an experiment file can name.
 func (Accountant) Choices() []string { return []string{string(Tightest), string(RDP)} }
 
 // Validate returns an error unless a recipe may ask for the accountant.
@@ -100,7 +100,6 @@ func (m *Meter) proof(rounds int, delta float64) proof {
 	return byDivergence(ofProof, delta, m.recipe.Conversion)
 }
 
-// byDivergence converts divergences to an epsilon.
 func byDivergence(divergences rdp.Curve, delta float64, conversion Conversion) proof {
 	epsilon, order := divergences.Epsilon(delta, conversion)
 	if order == 0 {
@@ -117,7 +116,7 @@ func (m *Meter) theorem(a Accountant) string {
 	case RDP:
 		return m.divergenceTheorem()
 	case Tightest, Papers, RDPPair:
-		// These two only choose among accountants.
+		// They only choose among accountants.
 	}
 	return ""
 }

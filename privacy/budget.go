@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Budget limits the proved privacy cost of a training.
+// Budget limits the privacy cost of a training: the proved one, unless the accountant is Papers.
 type Budget struct {
 	Epsilon float64 `json:"epsilon"` // above 0
 	Delta   float64 `json:"delta"`   // within (0, 1)

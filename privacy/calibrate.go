@@ -21,8 +21,8 @@ func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 	return NewCalibration(recipe, budget.Delta).Noise(budget.Epsilon)
 }
 
-// Calibration calibrates the noise of one recipe to several epsilons at one delta. It remembers what noise costs, so
-// that later ones take less time.
+// Calibration calibrates the noise of one recipe to several epsilons at one delta. It remembers the
+// costs that it has computed, so that later epsilons take less time.
 type Calibration struct {
 	recipe Recipe
 	delta  float64

@@ -137,7 +137,6 @@ func TestSubnormalDeltasHaveValidBounds(t *testing.T) {
 	}
 }
 
-// What a calibration remembers changes no result.
 func TestACalibrationOfSeveralEpsilonsFindsTheSameNoise(t *testing.T) {
 	t.Parallel()
 	for _, sampling := range []privacy.Sampling{privacy.Poisson, privacy.Shuffled} {

@@ -171,7 +171,6 @@ func (p part) replacing(of Scheme) (part, error) {
 
 const replacedPoisson = "the pair that dominates Poisson samples under replacement (Balle, Barthe and Gaboardi 2018, Theorem 2; Zhu, Dong and Wang 2022, Theorem 11)"
 
-// proof returns the proved epsilon by the accountant of the recipes.
 func (c composed) proof(delta float64) proof {
 	if !c.recipe.Accountant.Divergent() {
 		return c.relation.losses().tightest(c.steps, c.proved, delta)
@@ -188,7 +187,7 @@ func (c composed) theorem(a Accountant) string {
 	case RDP:
 		names = c.ofDivergences
 	case Tightest, Papers, RDPPair:
-		// These two only choose among accountants.
+		// They only choose among accountants.
 	}
 	var once []string
 	for _, name := range names {

@@ -27,7 +27,6 @@ const (
 	SameCohort Control = "same-cohort"
 )
 
-// controls holds the warning of each control.
 var controls = map[Control]string{
 	NoNoise:           "no noise is added",
 	ClipPerBatch:      "local steps are clipped, and updates are not",

@@ -27,5 +27,5 @@
 //
 // The mathematics is in the packages below this one: rdp (Rényi differential privacy),
 // pld (privacy loss distributions), correlated (noise that later rounds partly cancel)
-// and onerun (lower bounds measured on a trained model).
+// and empirical (lower bounds and estimates measured on trainings).
 package privacy

@@ -15,7 +15,6 @@ func group(t *testing.T, r privacy.Recipe, members int) privacy.Group {
 	return must.Get(privacy.GroupOf(r, members))(t)
 }
 
-// A group of one is one member, and a larger one costs more.
 func TestGroupsCostMoreThanTheirMembers(t *testing.T) {
 	t.Parallel()
 	for _, sampling := range samplings() {

@@ -73,8 +73,7 @@ type Recipe struct {
 	// ClipQuantile is set with adaptive clipping. NoiseMultiplier is then the
 	// total; the updates get ClipQuantile.UpdateNoise.
 	ClipQuantile *ClipQuantile
-	// Tree is set with tree aggregation in place of sampled cohorts, for the functions Tree
-	// and Compose.
+	// Tree is set with tree aggregation in place of sampled cohorts; a Meter rejects it.
 	Tree *Participations
 	// Control is a deliberate fault of the training; it does not change the computed
 	// cost.

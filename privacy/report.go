@@ -83,8 +83,8 @@ type Report struct {
 	// RoundsAtLeast reports that Rounds is MaxRounds, the limit of the search for the largest
 	// number of rounds within a budget.
 	RoundsAtLeast bool `json:"rounds_at_least,omitempty"`
-	// NoiseAtMost reports that NoiseMultiplier is LeastNoise, and DeltaAtMost that Delta is
-	// LeastDelta, the limits of the searches for the least values.
+	// NoiseAtMost reports that NoiseMultiplier is MinNoise, and DeltaAtMost that Delta is
+	// MinDelta, the limits of the searches for the least values.
 	NoiseAtMost     bool    `json:"noise_multiplier_at_most,omitempty"`
 	DeltaAtMost     bool    `json:"delta_at_most,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier"`

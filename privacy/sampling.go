@@ -14,7 +14,7 @@ import (
 // population.
 type Sampling string
 
-// The samplings. Their entries are in schemes.go.
+// The samplings. Their entries are in schemes.go and separated.go.
 const (
 	FixedSize  Sampling = "fixed-size"
 	Poisson    Sampling = "poisson"
@@ -31,7 +31,6 @@ func (s Sampling) Phrase() string {
 	return string(s) + " sampling"
 }
 
-// schemes holds all samplings.
 var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, shuffled, separated, noSampling)
 
 // Scheme describes a sampling: how cohorts are drawn, and how they are accounted for. One type has
@@ -137,7 +136,6 @@ func (s Sampling) Neighbouring() Neighbouring {
 	return scheme.Neighbouring
 }
 
-// proving returns the divergence that an accountant uses.
 func (s Scheme) proving(a Accountant) func(rate, sigma float64, orders []float64) (rdp.Curve, error) {
 	if a == RDPPair && s.pair != nil {
 		return s.pair
@@ -149,7 +147,8 @@ func (s Scheme) proving(a Accountant) func(rate, sigma float64, orders []float64
 func (s Scheme) Drawn() bool { return s.draw != nil }
 
 // Draw returns the users of a round in ascending order. It depends only on the round, never on the
-// data. It returns the error of Round.Stream. Draw panics for a scheme that is not Drawn.
+// data. It returns the error of Round.Stream, and an error if the users do not suffice for Separated
+// sampling. Draw panics for a scheme that is not Drawn.
 func (s Scheme) Draw(r Round) ([]int, error) { return s.draw(r) }
 
 // Neighbouring is the relation between two populations that the guarantee makes hard to

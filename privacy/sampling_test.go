@@ -17,7 +17,6 @@ func drawn() []privacy.Scheme {
 	return slices.DeleteFunc(privacy.Schemes(), func(s privacy.Scheme) bool { return !s.Drawn() })
 }
 
-// samplings are all that there are.
 func samplings() []privacy.Sampling {
 	var all []privacy.Sampling
 	for _, s := range privacy.Schemes() {

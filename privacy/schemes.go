@@ -75,7 +75,6 @@ var shuffled = Scheme{
 	},
 }
 
-// epochRounds returns the number of whole cohorts in an epoch.
 func epochRounds(cohort, population int) int { return population / cohort }
 
 var noSampling = Scheme{

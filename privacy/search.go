@@ -7,10 +7,9 @@ import (
 	"strconv"
 )
 
-// firstWithin returns the least n above over for which excess(n) is 0 or below. excess is above 0
-// at over, and 0 or below at within. It falls with n, such as the log of a cost over its limit, and
-// may be infinite. The search interpolates linearly and bisects if that does not help, because
-// excess is costly.
+// firstWithin returns the least n above over for which excess(n) is 0 or below. excess, such as the
+// log of a cost over its limit, falls with n, is above 0 at over and 0 or below at within, and may be
+// infinite. It is costly: the search interpolates linearly, and bisects if that does not help.
 func firstWithin(over, within int, excess func(n int) float64) int {
 	atOver, atWithin := math.Inf(1), math.Inf(-1)
 	for turn := 0; within-over > 1; turn++ {
@@ -31,8 +30,8 @@ func firstWithin(over, within int, excess func(n int) float64) int {
 // logExcess returns the log of epsilon over the budget's epsilon.
 func (b Budget) logExcess(epsilon float64) float64 { return math.Log(epsilon / b.Epsilon) }
 
-// Noise multipliers of six significant digits, from leastNoise on, are numbered, so that the
-// least one that fits can be searched for.
+// Noise multipliers of six significant digits, from MinNoise on, are numbered, so that the least one
+// that fits can be searched for.
 const (
 	placesOfDecade = 900_000
 	mantissas      = 100_000 // the first mantissa, in units of its last digit

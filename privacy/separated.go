@@ -41,7 +41,6 @@ type schedule struct {
 	most int
 }
 
-// groups returns the separation or its default.
 func (s schedule) groups() int {
 	if s.separation > 0 {
 		return s.separation

@@ -22,7 +22,6 @@ type Participations struct {
 	Separation int
 }
 
-// separation returns Separation or its default, 1.
 func (p Participations) separation() int { return cmp.Or(p.Separation, 1) }
 
 // oneEpoch lets no user take part twice.
@@ -160,7 +159,6 @@ func (r Recipe) treePart(under Neighbouring) (part, error) {
 
 const treeSource = "Kairouz et al. 2021, Theorem 4.1"
 
-// mechanism names the tree.
 func (t *tree) mechanism() string {
 	if t.recipe.Tree.Times == 1 {
 		return "tree aggregation"

@@ -53,7 +53,6 @@ type sampling struct {
 	Population, Size int
 }
 
-// infinite returns +Inf for nil.
 func infinite(x *float64) float64 {
 	if x == nil {
 		return math.Inf(1)
@@ -61,7 +60,6 @@ func infinite(x *float64) float64 {
 	return *x
 }
 
-// corpus reads recipes.json.
 func corpus(t *testing.T) (recipes []recipe, methods map[string]string) {
 	t.Helper()
 	return readCorpus(t, "recipes.json")

@@ -19,7 +19,6 @@ func (b Banded) Validate() error {
 	return nil
 }
 
-// column returns the first column of C for a number of rounds.
 func (b Banded) column(rounds int) []float64 {
 	c := make([]float64, rounds)
 	copy(c, b.Coefficients)

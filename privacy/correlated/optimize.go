@@ -12,7 +12,6 @@ import (
 
 // The search minimizes the product of the squared sensitivity and the largest variance of a
 // prefix sum: at equal privacy, the noise on the final model.
-//
 
 // OptimizeBLT finds a BLT strategy with at most the given number of buffers, 1 or more, for a
 // participation. The result has fewer buffers if more do not lower the loss.
@@ -174,7 +173,6 @@ const (
 	minSlope    = 1e-5 // of the logarithm of the loss
 )
 
-// search is one search by BFGS.
 func search(from []float64, value func(x, gradient []float64) float64) ([]float64, error) {
 	scratch := make([]float64, len(from))
 	result, err := optimize.Minimize(optimize.Problem{

@@ -66,7 +66,6 @@ func errBuffers(round, got, want int) error {
 		round, want, got, round-1)
 }
 
-// checkBuffers returns an error if the buffers differ from the model's size or the expected number.
 func checkBuffers(round int, buffers [][]float32, want, size int) error {
 	if len(buffers) != want {
 		return errBuffers(round, len(buffers), want)
@@ -79,7 +78,6 @@ func checkBuffers(round int, buffers [][]float32, want, size int) error {
 	return nil
 }
 
-// zeros returns a number of zero buffers of a size.
 func zeros(buffers, size int) [][]float32 {
 	return lists.Make(buffers, func(int) []float32 { return make([]float32, size) })
 }

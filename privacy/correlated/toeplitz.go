@@ -52,7 +52,6 @@ func squaredNorm(x []float64) float64 {
 // Training, Theorem 2).
 func squaredSensitivity(c []float64, p Participation) float64 { return squaredNorm(response(c, p)) }
 
-// sensitivityOf validates a strategy and a participation, and returns the squared sensitivity of the strategy's column.
 func sensitivityOf(s Strategy, column func(rounds int) []float64, p Participation) (float64, error) {
 	if err := cmp.Or(s.Validate(), p.Validate()); err != nil {
 		return 0, err

@@ -165,7 +165,6 @@ func TestIdealAuditorsAreRightAsOftenAsSimulated(t *testing.T) {
 	}
 }
 
-// IndependentPValues returns the p-value of IndependentPValue for each of several outcomes.
 func TestRememberedSuccessProbabilitiesChangeNoPValue(t *testing.T) {
 	t.Parallel()
 	pValue := empirical.IndependentPValues(empirical.GaussianCurve(0.7))

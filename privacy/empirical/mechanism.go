@@ -154,8 +154,8 @@ func (s *noiseSearch) least() (float64, error) {
 	return refuted, err
 }
 
-// bracket returns a refuted noise multiplier and half of it, which is not refuted. The search
-// starts at 1.
+// bracket returns a refuted noise multiplier and half of it, which is not refuted. At the limits of
+// the search it returns a refuted one twice, or +Inf as the refuted one. The search starts at 1.
 func (s *noiseSearch) bracket() (kept, refuted float64, err error) {
 	noise := 1.0
 	first, err := s.excludes(noise)

@@ -15,7 +15,7 @@
 //	bound, err := empirical.LowerBound(outcome, 1e-5, 0.95)
 //
 // The trade-off curve of a known mechanism refutes more than its epsilon (Mahloujifar, Melis and
-// Chaudhuri 2024): see [Refutes] and [LeastNoise].
+// Chaudhuri 2024): see [Refutes] and [MinNoise].
 //
 // The theorems assume independent fair coins. Canaries with different
 // probabilities of insertion, or canaries that share a user, violate this
@@ -64,7 +64,7 @@ const (
 
 // Answers guesses "in" for the guessIn units with the highest scores and "out" for the
 // guessOut units with the lowest. Units of equal score are ranked by their index, which
-// must not depend on the coins. A NaN score ranks lowest.
+// must not depend on the coins. A NaN score is an error.
 func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
 	in, out, err := guessed(scores, guessIn, guessOut)
 	if err != nil {

@@ -32,7 +32,6 @@ func TestGaussianBoundMatchesPublishedValues(t *testing.T) {
 	}
 }
 
-// largestMu returns the largest refuted mu.
 func largestMu(refuted func(empirical.Curve) bool) float64 {
 	low, high := 0.0, 64.0
 	for range 60 {

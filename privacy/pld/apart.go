@@ -9,7 +9,6 @@ type apart struct {
 	high  high     // of sums with a high loss
 }
 
-// bounds returns the bounds on the contribution to delta at epsilon.
 func (a apart) bounds(epsilon float64) (lower, upper float64) {
 	lower, upper = a.high.bounds(epsilon)
 	return lower, upper + a.small.delta(epsilon)

@@ -267,7 +267,6 @@ func TestFixedSizeBoundsEncloseGrid(t *testing.T) {
 	}
 }
 
-// references reads count rows of a file.
 func references(t *testing.T, name string, count int) (numbers [][5]float64) {
 	file := must.Get(os.Open(name))(t)
 	defer file.Close()

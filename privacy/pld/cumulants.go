@@ -18,7 +18,6 @@ type direction struct {
 	outside float64 // probability of the outputs left out of a round
 }
 
-// partsOf returns the parts of steps under a change.
 func partsOf(steps []Step, seen change) (parts []part) {
 	for _, s := range steps {
 		parts = append(parts, part{pair: pair{rate: s.Rate, sigma: s.Sigma, change: seen}, rounds: float64(s.Rounds)})

@@ -10,7 +10,6 @@ type deltaSearch struct {
 	epsilon, unit float64
 }
 
-// deltaFor bounds delta at epsilon.
 func deltaFor(parts []part, epsilon float64) Bounds {
 	d := newDirection(parts, 1e-20, 1)
 	if d.highest() <= epsilon {

@@ -172,7 +172,6 @@ func (d pair) atomsOfGroup() (kept []point) {
 	return kept
 }
 
-// keeps reports whether an atom at a loss is kept.
 func (d pair) keeps(loss float64) bool {
 	switch {
 	case loss > 0:

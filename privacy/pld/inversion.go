@@ -47,7 +47,6 @@ func emptyInversion(s setting) *inversion {
 	return &inversion{setting: s, step: 2 * math.Pi / s.window, most: 1}
 }
 
-// size returns the number of summed frequencies.
 func (v *inversion) size() int {
 	return int(math.Ceil(math.Min(v.setting.frequencies(), maxFrequencies))) + 1
 }
@@ -105,7 +104,6 @@ func newTransform(points []point, f *frequencies) transform {
 	return t
 }
 
-// multiply composes with a number of rounds.
 func (f *frequencies) multiply(t transform, rounds float64) {
 	f.logMoment += rounds * t.logMoment
 	f.shift += rounds * t.mean

@@ -27,7 +27,7 @@ const (
 // ratio component.ratio + g/sigma.
 type pair struct {
 	rate   float64 // within (0, 1]
-	sigma  float64 // noise relative to the sensitivity, at least leastSigma
+	sigma  float64 // noise relative to the sensitivity, at least minSigma
 	change change
 	unit   float64 // of the losses
 	kept   *span   // nil for all outputs
@@ -38,7 +38,6 @@ type pair struct {
 // losses of adding with a log ratio of at most adding. It includes the atom if over is -Inf.
 type span struct{ over, upTo, adding float64 }
 
-// everything is the span of all outputs.
 var everything = span{math.Inf(-1), math.Inf(1), math.Inf(1)}
 
 // component is a normal distribution of the mixture p, or its part between two log ratios.
@@ -147,8 +146,8 @@ func (d pair) ratioAt(loss float64) float64 {
 	return math.Log1p(math.Expm1(loss) / d.rate)
 }
 
-// slope returns the derivative of the loss by the log ratio. It rises with the ratio, and reaches
-// half its maximum at turn.
+// slope returns the derivative of the loss by the log ratio. It rises with the ratio; for one member
+// it reaches half its maximum at the ratio from turns.
 func (d pair) slope(ratio float64) float64 {
 	switch {
 	case d.group != nil:

@@ -77,7 +77,6 @@ const (
 // panels covers start to last, within reach standard deviations of the mean.
 type panels struct{ start, last, reach float64 }
 
-// panelEnd returns the end of the first panel.
 func (d pair) panelEnd(c component, over panels, r resolution) float64 {
 	start := over.start
 	low, high := d.turns()

@@ -97,7 +97,6 @@ func (d direction) epsilonBySplit(guess, forLower, forUpper float64) Bounds {
 	return b
 }
 
-// newSplitInversion composes the rounds.
 func newSplitInversion(of split, s setting) *inversion {
 	if !s.found() {
 		return newInversion(of.medium.below, s)

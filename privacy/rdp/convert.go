@@ -22,7 +22,6 @@ const (
 	Improved Conversion = "improved"
 )
 
-// theorems holds all conversions.
 var theorems = registry.New("conversion", func(t Theorem) Conversion { return t.Conversion },
 	Theorem{Classic, "r + log(1/delta)/(a-1), best over the orders a of a divergence r", "Mironov 2017, Proposition 3", classic},
 	Theorem{Improved, "r + log(1-1/a) - log(delta a)/(a-1), never larger", "Canonne, Kamath and Steinke 2020, Proposition 12", improved},

@@ -121,7 +121,6 @@ func Sum(curves ...Curve) (Curve, error) {
 	return sum, nil
 }
 
-// at returns the divergence at an order, if the curve has it.
 func (c Curve) at(order float64) (float64, bool) {
 	i := slices.Index(c.orders, order)
 	if i < 0 {

@@ -57,7 +57,7 @@ func newFixedSizeBound(q, u2 float64, orders []float64) *fixedSizeBound {
 //
 //	min{4 sqrt(B(2 floor(i/2)) B(2 ceil(i/2))), 2 exp(i(i-1)u2/2)},
 //
-// Here B(l) is central[l/2]. For i = 2 the first is 4 B(2).
+// where log B(l) is central[l/2]. For i = 2 the first is 4 B(2).
 func logTermBound(central []float64, u2 float64, i int) float64 {
 	n := float64(i)
 	whole := math.Ln2 + n*(n-1)*u2/2

@@ -81,7 +81,6 @@ func TestFixedSizeSamplingNeverHarms(t *testing.T) {
 	}
 }
 
-// relative is the relative difference, +Inf of NaN.
 func relative(got, want float64) float64 {
 	switch {
 	case got == want:

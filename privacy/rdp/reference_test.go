@@ -58,7 +58,6 @@ var mechanisms = map[string]func(q, sigma float64, orders []float64) (rdp.Curve,
 	"fixed-size": rdp.FixedSize, "poisson": rdp.Poisson,
 }
 
-// conversions are all of them.
 var conversions = []rdp.Conversion{rdp.Classic, rdp.Improved}
 
 // A row of conversions.csv has the least epsilon of the curve a x rho over these orders a.

@@ -60,7 +60,7 @@ type Multiplier struct {
 // Finding is the result of observations about a claim.
 type Finding struct {
 	// Sensitivity is the largest move by a member in the cohort, Outside the largest by a member
-	// outside it, in clip norms; Inside counts the moves by members in the cohort.
+	// outside it, in clip norms; Moves counts the moves by members in the cohort.
 	Sensitivity float64 `json:"sensitivity"`
 	Outside     float64 `json:"outside"`
 	Moves       int     `json:"moves" doc:"number of measured moves of a release by leaving out a member of the cohort"`
@@ -141,7 +141,6 @@ func (f *Finding) sensitivity(o *Observations) {
 	f.Tests = append(f.Tests, exact(SensitivityTest, f.Moves, f.Sensitivity, Sensitivity), exact(OutsideTest, len(o.Moves)-f.Moves, f.Outside, 0))
 }
 
-// span is a part's columns.
 type span struct {
 	Columns
 	first int
@@ -357,7 +356,6 @@ func (x *examiner) pairs(p span) (even, odd []float64) {
 	return even, odd
 }
 
-// cohorts tests the sampling.
 func (x *examiner) cohorts() []Test {
 	switch x.claim.Sampling {
 	case privacy.Poisson:

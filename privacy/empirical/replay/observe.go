@@ -215,7 +215,6 @@ func (o *observer) move(ctx context.Context, r Replay, round Round, clean Releas
 	return inside, difference, nil
 }
 
-// noise adds a row of noise.
 func (o *observer) noise(clean, noisy *Release, move []float64, whole bool) {
 	noise, row := Subtract(noisy.Sum, clean.Sum), []float64{}
 	for _, kept := range o.kept {

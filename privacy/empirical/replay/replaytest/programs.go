@@ -133,7 +133,6 @@ func (p *Program) Begin(_ context.Context, round int) (replay.Round, error) {
 	return replay.Round{Members: p.cohort, Inside: len(p.cohort) > 0, Outside: true}, nil
 }
 
-// draw is the cohort of a round.
 func (p *Program) draw(round int) []int {
 	sampling := p.Sampling
 	switch p.Bug {
@@ -202,7 +201,6 @@ func (p *Program) Take(round int, seed uint64, params []float64, batch []int, wi
 	return s.release(noise)
 }
 
-// step is one execution.
 type step struct {
 	*Program
 	cohort []int
