@@ -160,7 +160,6 @@ func (b Blob) check(data []byte) error {
 	return nil
 }
 
-// checkInline checks the inline bytes of the blob in the commit of the node key.
 func (b Blob) checkInline(key Key) error {
 	if err := b.check(b.Inline); err != nil {
 		return fmt.Errorf("blob %q in the commit of node %s: %w", b.Name, key.Short(), err)

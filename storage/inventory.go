@@ -16,7 +16,7 @@ const (
 	CommitObject ObjectKind = commitsDir
 	BlobObject   ObjectKind = blobsDir
 	LogObject    ObjectKind = logsDir    // output of an attempt
-	RecordObject ObjectKind = runsDir    // a run's spec or an entry of its log
+	RecordObject ObjectKind = runsDir    // a run's spec, log or plans
 	SourceObject ObjectKind = sourcesDir // cannot be recreated
 	// UnfinishedObject belongs to a running execution.
 	UnfinishedObject ObjectKind = unfinishedDir
@@ -25,7 +25,7 @@ const (
 // Object is a listed object of a store. Its kind determines which of Key, Digest and Run are set.
 type Object struct {
 	Kind     ObjectKind
-	Key      Key    // of the node: commits, blobs, logs
+	Key      Key    // of the node: commits, blobs, logs, unfinished
 	Digest   Digest // of the content: blobs, sources
 	Run      string // logs, records
 	Size     int64
@@ -58,7 +58,6 @@ func (a *Archive) Objects(ctx context.Context, kind ObjectKind) iter.Seq2[Object
 	}
 }
 
-// parseObject parses the name of an object.
 func parseObject(kind ObjectKind, info Info) (Object, bool) {
 	o := Object{Kind: kind, Size: info.Size, Modified: info.Modified, name: info.Name}
 	parts := strings.Split(info.Name, "/")[1:]

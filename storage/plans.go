@@ -47,7 +47,8 @@ func (a *Archive) PutPlanned(ctx context.Context, run string, d Digest, data []b
 }
 
 // ReadPlanned passes a part of a plan to read. If read returns an error that wraps ErrCorrupt, the
-// part is fetched once more: bytes can be damaged in transit as well as in the store.
+// part is fetched again, up to sealedTries times in all: bytes can be damaged in transit as well as
+// in the store.
 func (a *Archive) ReadPlanned(ctx context.Context, run string, d Digest, read func(io.Reader) error) error {
 	if err := CheckRunID(run); err != nil {
 		return err

@@ -31,7 +31,6 @@ func (s scribe) say(what string) int {
 	return n
 }
 
-// read returns the content of the log and the number of its last entry.
 func (s scribe) read() (said []string, last int) {
 	entries, err := s.a.ReadLog(context.Background(), "run", 1)
 	if err != nil {

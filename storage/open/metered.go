@@ -60,7 +60,6 @@ func Meter(store storage.Store, r prometheus.Registerer) *Metered {
 // Operations returns the number of finished operations, including failed ones.
 func (s *Metered) Operations() int64 { return s.total.Load() }
 
-// do calls an operation, and counts it.
 func (s *Metered) do(operation string, call func() error) error {
 	began := time.Now()
 	err := call()

@@ -107,7 +107,6 @@ func (c Config) validate() error {
 	return err
 }
 
-// host splits the endpoint.
 func (c Config) host() (host string, secure bool, err error) {
 	if c.Endpoint == "" {
 		return "s3.amazonaws.com", true, nil

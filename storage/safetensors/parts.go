@@ -110,7 +110,6 @@ func (p *Parts) Convert(name string, dst []float32) error {
 	return nil
 }
 
-// floats copies the bytes from..to of the data.
 func (p *Parts) floats(from, to int64, into func(name string) []float32) error {
 	var data []byte
 	for _, e := range p.entries {

@@ -35,7 +35,6 @@ const MaxHeader = 100_000_000
 // alignment of the data within the file, in bytes.
 const alignment = 8
 
-// metadataKey is the header's key for the metadata.
 const metadataKey = "__metadata__"
 
 // ErrFormat is wrapped by the error for bytes that are not a valid file.
@@ -129,7 +128,6 @@ func (t Tensor) dtype() dtype {
 	return f32
 }
 
-// append appends the tensor's values.
 func (t Tensor) append(out []byte) []byte {
 	switch {
 	case t.Int64 != nil:

@@ -330,7 +330,6 @@ type fold struct {
 	last   int
 }
 
-// follow reads on and returns the number of new entries.
 func (f *fold) follow(t *testing.T, a *storage.Archive) int {
 	entries, err := a.ReadLog(t.Context(), "run", f.last+1)
 	if err != nil {

@@ -10,5 +10,5 @@
 //		})
 //	}
 //
-// Package fault makes chosen calls of any store fail.
+// [WithFaults] makes chosen calls of any store fail.
 package storagetest

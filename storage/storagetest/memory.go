@@ -113,7 +113,7 @@ func (m *Memory) find(ctx context.Context, name string) (object, error) {
 	return o, nil
 }
 
-// List implements storage.Store. It yields the objects that existed at the call.
+// List implements storage.Store. It yields the objects that exist when the iteration begins.
 func (m *Memory) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
 		if err := storage.Check(ctx, storage.CheckPrefix, prefix); err != nil {
