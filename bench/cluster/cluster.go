@@ -181,7 +181,7 @@ type Start struct {
 const audits = 10
 
 // start measures the time for a coordinator to find the state of trainings that
-// are in the middle of their last segment but one.
+// are in the middle of their last segment.
 func (c *cluster) start(ctx context.Context) (out *Start, err error) {
 	s := shape{Name: "bench-start", Cells: c.Cells, Parts: c.Chunks, Rounds: c.Options.Rounds, Audits: min(audits, c.Options.Rounds)}
 	store, remove, err := c.openStartStore(ctx)

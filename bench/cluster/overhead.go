@@ -42,7 +42,6 @@ type Training struct {
 	Chunks int `json:"chunks"`
 }
 
-// submission returns an experiment of the given number of rounds on the text.
 func (t Training) submission(ctx context.Context, text []byte, rounds int) (*submission.Submission, error) {
 	file := fmt.Appendf(nil, `
 name: bench-queue

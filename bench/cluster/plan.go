@@ -40,7 +40,6 @@ type shape struct {
 	Audits int
 }
 
-// tasks returns the number of tasks of a run.
 func (s shape) tasks() int { return s.Cells * (s.Rounds*(s.Parts+1) + s.Audits + 2) }
 
 func (s shape) spec() (runs.Spec, error) {
@@ -159,7 +158,6 @@ func RunForecast(ctx context.Context, program, file string, settings []string) (
 	return row, nil
 }
 
-// arguments returns the arguments of a command on the experiment.
 func (r *ForecastRow) arguments(command, home string) []string {
 	args := []string{command, r.File, "--home", home}
 	for _, s := range r.Settings {

@@ -230,7 +230,6 @@ func cosines(rng *rand.Rand, mu float64) []float64 {
 	})
 }
 
-// sign is that of element i: 1 or -1.
 func sign(signs []uint64, i int) float64 { return float64(int64(signs[i/64]>>(i%64)&1)*2 - 1) }
 
 // BoundCoverage is the coverage of a bound on the privacy of a mechanism.

@@ -315,7 +315,6 @@ func oneRunEpsilon(rng *rand.Rand, users, effect int) ends {
 // levels of memorization: nearly none, few, many.
 var levels = [Effects]float64{-4, -0.8, 0.3}
 
-// overSeeds returns a draw of an interval over the seeds of a row.
 func overSeeds(measure interval) func(rng *rand.Rand, users, effect int) ends {
 	return func(rng *rand.Rand, users, effect int) ends {
 		s := thakkar(users, levels[effect])
@@ -336,7 +335,6 @@ type Few struct {
 	Above   float64 `json:"above"`
 }
 
-// effectNames are the names of the effects, in order.
 var effectNames = [Effects]string{"none", "some", "strong"}
 
 // RunFew measures the intervals of quantities over some numbers of users.

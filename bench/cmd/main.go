@@ -89,7 +89,6 @@ func (o *output) show(result interface{ Print(io.Writer) }, err error) error {
 	return e.Encode(result)
 }
 
-// withProgram calls work with the path of coalmine: the given one, or a build of this source tree.
 func withProgram(ctx context.Context, given string, work func(program string) error) error {
 	if given != "" {
 		return work(given)

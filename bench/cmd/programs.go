@@ -262,7 +262,6 @@ disk for the last measurement, unless --store names a store.`,
 	return c
 }
 
-// newIdleWorker is the worker that queue --scale starts.
 func newIdleWorker(o *output) *cobra.Command {
 	slots := 1
 	c := &cobra.Command{

@@ -110,7 +110,6 @@ func Audit(ctx context.Context, s *Subject, workers, references int) (*Timing, e
 	return t, nil
 }
 
-// rankAll runs the tasks that rank all canaries of whole.
 func (s *Subject) rankAll(ctx context.Context, workers int, whole randomsampling.Params) ([]randomsampling.Rank, error) {
 	b, all := newBench(s), make([]randomsampling.Rank, whole.Count)
 	group, ctx := errgroup.WithContext(ctx)
@@ -140,7 +139,6 @@ func newBench(s *Subject) *auditBench {
 	return b
 }
 
-// given adds a node with one blob.
 func (b *auditBench) given(blob string, data []byte) storage.Key {
 	h := tasks.NewHasher("audit bench")
 	h.String(string(data))

@@ -10,7 +10,6 @@ import (
 
 const auditText = "../../examples/data/state-of-the-union.jsonl.gz"
 
-// someCanaries leaves the subject n canaries.
 func someCanaries(t *testing.T, s *Subject, n int) {
 	t.Helper()
 	list, err := s.placements()

@@ -280,7 +280,6 @@ func blobOf(ctx context.Context, x *localexec.Executor, r plan.Ref, name string)
 	return x.Blob(ctx, r.Key, name)
 }
 
-// theOnly finds the only node of a kind in the recipe.
 func theOnly(p *plan.Plan, kind tasks.Kind) plan.Ref {
 	for key, n := range p.Nodes {
 		if n.Kind == kind.Name {

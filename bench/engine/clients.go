@@ -176,7 +176,6 @@ func (m *measurement) conclude() *ClientsResult {
 	return m.result
 }
 
-// imageBatch is the batch of rows with images.
 const imageBatch = 32
 
 // digits is the shape of grey images of 28 x 28 in 36 classes, as in Augenstein et al. 2020.
@@ -210,7 +209,6 @@ func (s imageStep) measure(ctx context.Context, b *bench, r *Row) error {
 	return err
 }
 
-// imageVectors returns the parameters of a network and a vector for a gradient.
 func imageVectors(network models.Network) (params, gradient []float32) {
 	params, gradient = memory.Floats(network.Parameters()), memory.Floats(network.Parameters())
 	copy(params, network.Init(seeds.Stream(seed, seeds.Weights)))
@@ -233,7 +231,6 @@ func learningJob(network models.Network) job {
 	}}
 }
 
-// generatingJob returns a step of a generator.
 func generatingJob(network models.Network, g models.Generating) job {
 	params, gradient := imageVectors(network)
 	trained, gradient := params[network.Trained():], gradient[network.Trained():]

@@ -268,7 +268,6 @@ func timed(work func() error) (seconds float64, err error) {
 	return (threadTime() - begin).Seconds(), err
 }
 
-// clocked returns the elapsed time of work.
 func clocked(work func() error) (seconds float64, err error) {
 	begin := time.Now()
 	err = work()
@@ -344,7 +343,6 @@ func (r *Report) printTable(w io.Writer) {
 	_ = t.Flush()
 }
 
-// figure formats a figure of a row, "" for 0.
 func figure(format string, value float64) string {
 	if value == 0 {
 		return ""

@@ -82,7 +82,6 @@ func measureGANMemory(ctx context.Context, _ *bench, r *Row) error {
 
 const float32Bytes = 4
 
-// memory sets the measurement and the goal, in MB.
 func (r *Row) memory(bytes int64, most float64) {
 	megabytes := float64(bytes) / 1e6
 	r.Megabytes = &megabytes
@@ -146,7 +145,7 @@ func (m *heapMeter) Put(_ context.Context, _ string, data []byte, _ storage.Dura
 }
 
 // liveHeap returns the number of bytes in use on the heap. The contents of pools outlast one
-// collection, so it runs two.
+// collection.
 func liveHeap() int64 {
 	for range 3 {
 		runtime.GC()

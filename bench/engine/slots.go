@@ -222,7 +222,6 @@ func (p *process) failure(err error) error {
 	return fmt.Errorf("%s: %w: %s", strings.Join(p.cmd.Args, " "), errors.Join(err, p.cmd.Wait()), bytes.TrimSpace(p.stderr.Bytes()))
 }
 
-// stop ends the processes and waits for them.
 func (all processes) stop() {
 	for _, p := range all {
 		_ = p.stdin.Close() // the process ends with its input; failure may have closed it

@@ -77,7 +77,6 @@ func newLearner(config models.Config) (*learner, error) {
 	return l, nil
 }
 
-// newScorer returns a scorer of an untrained model.
 func newScorer(config models.Config) (*models.Scorer, error) {
 	l, err := newLearner(config)
 	if err != nil {
@@ -172,7 +171,6 @@ func measureTwoWorkers(ctx context.Context, b *bench, r *Row) error {
 	return nil
 }
 
-// runWorkers runs the steps of all learners concurrently.
 func runWorkers(workers []*learner, batch [][]int32) error {
 	var group errgroup.Group
 	for _, l := range workers {
@@ -309,7 +307,6 @@ func (s step) measureNoise(cohort int) measure {
 	}
 }
 
-// timeTrainings times the rounds of both trainings.
 func timeTrainings(ctx context.Context, file string) (plain, noisy []roundTime, err error) {
 	text := memoryText()
 	s, err := submission.PrepareFile(ctx, "bench", []byte(file), experiment.Options{}, sources.Text(text), nil)
