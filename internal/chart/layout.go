@@ -370,7 +370,6 @@ func (l *layout) lines(s *Series, i int) {
 	}
 }
 
-// interval is a line with caps.
 func (l *layout) interval(colour string, from, to point) {
 	across := point{1.6, 0}
 	if from.y == to.y {

@@ -41,7 +41,6 @@ func SharedData(t testing.TB, name string) string {
 	return dir
 }
 
-// folder returns the folder of all data sets.
 func folder() string {
 	if dir := os.Getenv(SharedDataVariable); dir != "" {
 		return dir

@@ -222,5 +222,4 @@ func (t *tape) Read(p []byte) (int, error) {
 // forget drops the bytes before an offset.
 func (t *tape) forget(offset int64) { t.kept, t.start = t.kept[offset-t.start:], offset }
 
-// until returns the kept bytes before an offset.
 func (t *tape) until(offset int64) []byte { return t.kept[:offset-t.start] }

@@ -149,7 +149,6 @@ func (e *TFFOtherError) Error() string {
 
 func (e *TFFOtherError) Unwrap() error { return e.Err }
 
-// checkSplits returns an error for splits that the database does not have.
 func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata WHERE split_name IS NOT NULL ORDER BY split_name")
 	if err != nil {
@@ -255,7 +254,6 @@ func TFFFeatures(example []byte, do func(name string, f TFFFeature) error) error
 	})
 }
 
-// mapEntry reads the name and the value of an entry.
 func mapEntry(entry []byte) (name string, f TFFFeature, err error) {
 	err = eachMessage(entry, 1, func(key []byte) error { name = string(key); return nil })
 	if err == nil {

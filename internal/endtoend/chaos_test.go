@@ -90,7 +90,6 @@ func (g *game) play(t *testing.T) {
 	total.print(g.name)
 }
 
-// playSeed plays one schedule and checks its outcome.
 func (g *game) playSeed(t *testing.T, seed uint64, want *outcome) map[string]int {
 	began := time.Now()
 	a := newArena(t, scheduleOf(seed, g.kinds))

@@ -169,7 +169,6 @@ func (c *cluster) coalmine(w workspace, args ...string) command {
 	return cmd
 }
 
-// archive opens the cluster's store.
 func (c *cluster) archive() *storage.Archive {
 	c.t.Helper()
 	environment := c.file.Services["worker"].Environment

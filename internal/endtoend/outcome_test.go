@@ -127,7 +127,6 @@ func planOf(t testing.TB, archive *storage.Archive) *plan.Plan {
 	return runPlan(t, list[0])
 }
 
-// runPlan compiles a run.
 func runPlan(t testing.TB, run *runs.Run) *plan.Plan {
 	t.Helper()
 	spec := must.Get(experiment.ReadSpec(run.Spec.Experiment))(t)

@@ -90,7 +90,6 @@ func (p *process) kill() {
 // signal sends a signal to a process, which may have ended.
 func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// wait returns the exit code.
 func (p *process) wait() int {
 	p.t.Helper()
 	select {
@@ -101,7 +100,6 @@ func (p *process) wait() int {
 	return p.exitCode()
 }
 
-// hasEnded reports whether the process has ended.
 func (p *process) hasEnded() bool {
 	select {
 	case <-p.ended:
@@ -148,7 +146,6 @@ type result struct {
 	stdout, stderr string
 }
 
-// run runs a command to its end.
 func run(t testing.TB, c command) result {
 	t.Helper()
 	p := start(t, c)

@@ -257,7 +257,6 @@ func (c *secureCluster) runMistaken(cmd command, says string) {
 	c.seen[fmt.Sprintf("the error about %q (%d)", says, len(c.seen))] = []byte(r.stdout + r.stderr)
 }
 
-// readSpans reads the spans of the collector of traces.
 func (c *secureCluster) readSpans() {
 	c.t.Helper()
 	c.collector.mu.Lock()

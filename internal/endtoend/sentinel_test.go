@@ -61,7 +61,6 @@ func startReplicated(t testing.TB, w workspace) *replicated {
 	return r
 }
 
-// ask gives a question to one of the Sentinels.
 func (r *replicated) ask(s *testserver.Sentinel, question func(context.Context, *redis.SentinelClient) bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

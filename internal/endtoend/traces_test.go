@@ -20,7 +20,6 @@ type span struct {
 	service string
 }
 
-// collectorServer is a collector of traces.
 type collectorServer struct {
 	*httptest.Server
 	mu      sync.Mutex

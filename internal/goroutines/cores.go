@@ -35,7 +35,6 @@ func (c *Cores) giveBack() {
 	c.idle++
 }
 
-// borrow takes a core if one is idle.
 func (c *Cores) borrow() bool {
 	if c == nil {
 		return false

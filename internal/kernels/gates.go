@@ -99,7 +99,6 @@ func (s *set) cifgCell(input, recurrent, previous, cell, output, ahead, later []
 	s.mulTanh(output, cell)
 }
 
-// cifgGates leaves the output gate in output.
 func cifgGates(input, recurrent, previous, cell, output, _, _ []float32) {
 	n := len(output)
 	gate := func(i, j int) float32 { return input[i*n+j] + recurrent[i*n+j] }

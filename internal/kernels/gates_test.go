@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// recurrentCell is a cell with its float64 definition.
 type recurrentCell struct {
 	name     string
 	gates    int

@@ -146,7 +146,6 @@ func (s *set) prescale(g product, empty bool) {
 // span is a range of rows, columns or depth.
 type span struct{ start, length int }
 
-// block multiplies a block of A with a block of B, panel by panel.
 func (s *set) block(g product, a blockA, tiling [2]tiles, b panels, rows, columns span, depth int) {
 	for j := 0; j < columns.length; j += s.tileColumns {
 		width := min(s.tileColumns, columns.length-j)

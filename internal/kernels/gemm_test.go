@@ -237,7 +237,6 @@ func TestPeakCountsItsOperations(t *testing.T) {
 	}
 }
 
-// The definition of GemmBias: Gemm on a C that holds the bias.
 func TestBiasIsAddedToEveryRow(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 9))

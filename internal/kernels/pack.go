@@ -59,7 +59,6 @@ func (p panels) at(j int) ([]float32, int) {
 	return p.data[j/p.width*p.next+j%p.width:], p.row
 }
 
-// packedPanels returns the panels of a packed block.
 func packedPanels(data []float32, width int, depth, columns int) panels {
 	return panels{data: data, width: width, row: width, next: width * depth, tailStart: columns}
 }

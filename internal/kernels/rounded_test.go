@@ -133,7 +133,6 @@ func BenchmarkRounded(b *testing.B) {
 	})
 }
 
-// Parts of a product, of whole panels, equal the whole.
 func TestRoundedColumnsMatchWholeProduct(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(45, 0))

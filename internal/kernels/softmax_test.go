@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// logSumExpFloat64 is the definition.
 func logSumExpFloat64(x []float32) float64 {
 	largest := math.Inf(-1)
 	for _, v := range x {

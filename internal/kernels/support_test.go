@@ -90,7 +90,6 @@ func setsAgree(t *testing.T, name string, results func(*set) [][]float32) {
 	}
 }
 
-// gemmCase is one call of Gemm.
 type gemmCase struct {
 	transA, transB bool
 	m, n, k        int
@@ -134,7 +133,6 @@ func (g gemmCase) String() string {
 		g.transA, g.transB, g.m, g.n, g.k, g.alpha, g.beta, g.lda, g.ldb, g.ldc)
 }
 
-// on returns C as a set computes it.
 func (g gemmCase) on(s *set) []float32 {
 	c := clone(g.c)
 	s.gemm(g.transA, g.transB, g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb, g.beta, c, g.ldc)

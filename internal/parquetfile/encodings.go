@@ -25,7 +25,6 @@ type decoder interface{ next(*Value) error }
 
 var errShort = fmt.Errorf("the page has fewer values than its header states: %w", io.ErrUnexpectedEOF)
 
-// bitsOf returns the bits of a number in the width of its kind.
 func (k Kind) bitsOf(data []byte) uint64 {
 	switch len(data) {
 	case 4:
@@ -55,7 +54,6 @@ func (l *Leaf) bytes() int {
 	return 0
 }
 
-// set sets a value to the bytes of a number or a text.
 func (l *Leaf) set(v *Value, data []byte) { v.Bytes, v.Bits = data, l.Kind.bitsOf(data) }
 
 // plain is the encoding PLAIN.

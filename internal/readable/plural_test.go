@@ -40,7 +40,6 @@ func TestShareRounding(t *testing.T) {
 // maxUncounted only falls: it is how many formats say "%d users" where one user would be "1 users".
 const maxUncounted = 129
 
-// A number with its noun is written by Count.
 func TestFormatsUseCountForPlurals(t *testing.T) {
 	t.Parallel()
 	root, ok := clone.Root()

@@ -55,7 +55,6 @@ type checker struct {
 	report  *Report
 }
 
-// thing is a pair or an image.
 type thing struct {
 	pair  Pair
 	image []byte
@@ -82,7 +81,6 @@ func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 	})
 }
 
-// checkedImages is the number of images of a check.
 const checkedImages = 5
 
 // CheckImages is Check for a command that classifies images of a shape. It uses synthetic images.
@@ -290,7 +288,6 @@ func (c *checker) spaces() error {
 	return nil
 }
 
-// total requests all words of the texts after one context.
 func (c *checker) total() error {
 	var words []string
 	for _, text := range c.texts {
@@ -393,7 +390,6 @@ func (c *checker) generated() error {
 	return err
 }
 
-// generatedTokens is the number of requested tokens.
 const generatedTokens = 6
 
 func (c *checker) generate(prompts []string, until string) (texts []string, err error) {

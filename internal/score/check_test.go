@@ -18,7 +18,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
 
-// untrained is an untrained model of the words of the default texts.
 func untrained(t *testing.T) []byte {
 	t.Helper()
 	var words []string

@@ -238,7 +238,6 @@ func (c *Client) Classify(ctx context.Context, s Shape, list [][]byte, classes, 
 // in 16 bits round.
 const sumTolerance = 0.01
 
-// decodeClasses decodes the log-probabilities of the classes of images.
 func decodeClasses(result json.RawMessage, images, classes int) ([][]float64, error) {
 	list, err := listOf[[]json.RawMessage](ClassesAddUp, result, images, "images")
 	if err != nil {

@@ -151,7 +151,6 @@ func signer(c *x509.Certificate) string {
 	return fmt.Sprintf(" (the signer is %q)", c.Issuer)
 }
 
-// subjects returns the hosts of a certificate.
 func subjects(c *x509.Certificate) string {
 	hosts := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {

@@ -66,7 +66,6 @@ func clientOf(t *testing.T, files secrets.CertificateFiles) *tls.Config {
 	return must.Get(files.Config())(t)
 }
 
-// serverOf asks for certificates of an authority.
 func serverOf(t *testing.T, pair testserver.Pair, ca *testserver.Authority) *tls.Config {
 	t.Helper()
 	certificate := must.Get(tls.LoadX509KeyPair(pair.Certificate, pair.Key))(t)

@@ -92,7 +92,6 @@ func (n *Normals) tail() float64 {
 	}
 }
 
-// uniform draws a number from [0, 1).
 func (n *Normals) uniform() float64 { return float64(n.word()<<11>>11) / (1 << 53) }
 
 func (n *Normals) word() uint64 {
@@ -123,7 +122,6 @@ func (n *Normals) make() {
 	n.next = 0
 }
 
-// setKey sets a word of the key in the initial state of all blocks.
 func (n *Normals) setKey(word int, value uint32) {
 	blocks := n.state[word*blocksOfKey:][:blocksOfKey]
 	for i := range blocks {
@@ -139,7 +137,6 @@ const (
 	layerArea  = 9.91256303526217e-3
 )
 
-// layer is a layer of the ziggurat.
 type layer struct {
 	step   float64 // width of the layer / 2^31, rounded to float32
 	centre uint32  // offsets below it, in steps, always lie under the density

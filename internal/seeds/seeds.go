@@ -207,7 +207,6 @@ func (s *Streams) changeKeys() {
 	s.made = 0
 }
 
-// setKey sets a word of a stream's key in the state of all its blocks.
 func (s *Streams) setKey(stream, word int, value uint32) {
 	lanes := s.state[word*s.lanes+blocksAtOnce*stream:][:blocksAtOnce]
 	for i := range lanes {

@@ -62,7 +62,6 @@ func (s *Sorter) order() {
 	})
 }
 
-// spill writes the records in memory to the file as one run.
 func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := OpenFile("", "coalmine-sort-")

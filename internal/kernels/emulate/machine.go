@@ -1,6 +1,6 @@
 // Package emulate executes the assembly of package kernels on any machine, so
-// that its AVX-512 kernels are tested on processors that lack AVX-512. It is
-// for tests.
+// that its AVX-512 kernels are tested on processors that lack AVX-512.
+//
 // Parse reads Go assembly text; Call lays out the arguments of a function
 // according to the assembler's calling convention, and interprets the function.
 // It supports only the instructions that the kernels use, each implemented from

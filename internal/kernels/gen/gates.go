@@ -82,7 +82,6 @@ func (s isa) carryThrough(c cellState, output group) {
 	each(VFMADD231PS, slope, s.product(c.dOutput, output), c.dCell)
 }
 
-// tanhSlope returns 1 - t*t.
 func (s isa) tanhSlope(one Op, t group) group {
 	slope := s.like(t)
 	s.set(one, slope)
@@ -161,7 +160,6 @@ func (s isa) rest(one Op, x group) group {
 	return rest
 }
 
-// slope returns x*(1-x).
 func (s isa) slope(one Op, x group) group { return s.product(x, s.rest(one, x)) }
 
 // cifg emits the forward step of a CIFG-LSTM in two passes, with the operations of
