@@ -158,8 +158,7 @@ type CanaryOutcome struct {
 }
 
 func (t *Tally) CanaryOutcome(sequences int64) CanaryOutcome {
-	exposure := Exposure(sequences, t.AtMost)
-	return CanaryOutcome{Rank: &t.AtMost, Exposure: &exposure, LogPerplexity: &t.LogPerplexity}
+	return CanaryOutcome{Rank: &t.AtMost, Exposure: new(exposure.Of(sequences, t.AtMost)), LogPerplexity: &t.LogPerplexity}
 }
 
 func (o *CanaryOutcome) Exposed() *exposure.Exposure {

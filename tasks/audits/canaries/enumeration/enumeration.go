@@ -8,7 +8,6 @@ package enumeration
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"coalmine/models"
@@ -114,12 +113,6 @@ func (c *counter) between(ctx context.Context, state *models.States, costs []flo
 		counts[at]++
 	})
 	return counts, err
-}
-
-// Exposure returns log2(sequences) - log2(rank), in bits, from 0 to log2(sequences) (Carlini et al. 2019,
-// definition 4).
-func Exposure(sequences, rank int64) float64 {
-	return math.Log2(float64(sequences)) - math.Log2(float64(rank))
 }
 
 type SummaryParams struct {

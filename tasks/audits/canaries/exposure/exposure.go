@@ -31,6 +31,12 @@ const (
 
 func (b Basis) String() string { return [...]string{"fitted", "sampled", "exact"}[b] }
 
+// Of returns the exposure of a rank among a number of sequences, in bits (Carlini et al. 2019, definition 4):
+// from 0 to log2(sequences).
+func Of(sequences, rank int64) float64 {
+	return math.Log2(float64(sequences)) - math.Log2(float64(rank))
+}
+
 // Measurer is implemented by the fields of an audit whose outcomes of canaries are Exposed.
 type Measurer interface{ Exposures(s *audits.Setting) Range }
 

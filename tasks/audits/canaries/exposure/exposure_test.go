@@ -174,6 +174,15 @@ func TestSampledExposurePrecedesFitted(t *testing.T) {
 	}
 }
 
+func TestExposureIsInBitsOfTheSpace(t *testing.T) {
+	t.Parallel()
+	for rank, want := range map[int64]float64{1: 29.897352853986263, 2: 28.897352853986263, 1_000_000_000: 0} {
+		if got := Of(1_000_000_000, rank); math.Abs(got-want) > 1e-13 {
+			t.Errorf("rank %d of 10^9: exposure %v, want %v", rank, got, want)
+		}
+	}
+}
+
 // By chance, one of three secrets or more has two bits unless all three rank in the lower three quarters.
 func TestByChanceCountsAnyOfSeveralSecrets(t *testing.T) {
 	t.Parallel()

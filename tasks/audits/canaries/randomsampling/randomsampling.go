@@ -15,6 +15,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/population"
@@ -203,11 +204,8 @@ func estimate(hits int64, pilot, all int) (rank int64, deviation float64) {
 	return int64(1 + math.Round(share*float64(all))), 1 / (math.Ln2 * math.Sqrt(float64(hits)))
 }
 
-// Exposure returns log2(references) - log2(rank), in bits (Carlini et al. 2019, definition 4, with the
-// references in place of the whole space).
-func (r Rank) Exposure(references int) float64 {
-	return math.Log2(float64(references)) - math.Log2(float64(r.Rank))
-}
+// Exposure returns the exposure in bits, with the references in place of the whole space.
+func (r Rank) Exposure(references int) float64 { return exposure.Of(int64(references), r.Rank) }
 
 // RankAmong ranks a sequence after a prefix among the given references, at least one, each of the sequence's
 // length. Large ranks are estimated as by Rank.
