@@ -270,18 +270,24 @@ func digits(text string) string {
 	}, text)
 }
 
-// luhn reports whether the digits pass the Luhn check: every second digit from the right doubled,
-// its digits added, and the other digits sum to a multiple of ten (ISO/IEC 7812-1, annex B).
-func luhn(digits string) bool {
-	sum := 0
-	for i := range digits {
-		d := int(digits[len(digits)-1-i] - '0')
-		if i%2 == 1 {
+func luhn(digits string) bool { return LuhnSum([]byte(digits))%10 == 0 }
+
+// LuhnSum returns the sum of a number's digits with every second one from the right doubled, which then counts
+// as the sum of its own digits (ISO/IEC 7812-1, annex B). It is a multiple of ten for a card number. Other
+// characters are skipped.
+func LuhnSum(number []byte) int {
+	sum, doubled := 0, false
+	for _, b := range slices.Backward(number) {
+		if b < '0' || b > '9' {
+			continue
+		}
+		d := int(b - '0')
+		if doubled {
 			d = 2*d/10 + 2*d%10
 		}
-		sum += d
+		sum, doubled = sum+d, !doubled
 	}
-	return sum%10 == 0
+	return sum
 }
 
 // givenOut reports whether a social security number may be issued (Social Security Administration,

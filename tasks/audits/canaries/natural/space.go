@@ -3,7 +3,6 @@ package natural
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"coalmine/tasks/datasets/filters"
@@ -73,27 +72,11 @@ func (s space) draw(rng *rand.Rand) string {
 		}
 	}
 	if s.card {
-		completeLuhn(out)
+		last := &out[len(out)-1]
+		*last = '0'
+		*last += byte((10 - filters.LuhnSum(out)%10) % 10)
 	}
 	return string(out)
-}
-
-// completeLuhn sets the last digit so that, every second digit from the right doubled and the digits
-// of all added, the sum is a multiple of ten (ISO/IEC 7812-1, annex B).
-func completeLuhn(number []byte) {
-	last := len(number) - 1
-	sum, doubled := 0, true
-	for _, b := range slices.Backward(number[:last]) {
-		if b < '0' || b > '9' {
-			continue
-		}
-		d := int(b - '0')
-		if doubled {
-			d = 2*d/10 + 2*d%10
-		}
-		sum, doubled = sum+d, !doubled
-	}
-	number[last] = byte('0' + (10-sum%10)%10)
 }
 
 // references draws n sequences other than the secret, or returns all of a smaller space.
