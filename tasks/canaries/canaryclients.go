@@ -16,6 +16,10 @@ import (
 	"coalmine/tasks"
 )
 
+// Over is the value of Clients.Over in audits: large enough to detect a training that clips too late or too
+// little.
+const Over = 10
+
 // Clients are the last Count users of a population or, in central training, the last Count records.
 type Clients struct {
 	Count int `json:"count"`

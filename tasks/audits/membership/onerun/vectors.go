@@ -47,14 +47,10 @@ func (Statistic) Choices() []string { return []string{string(AllIterates), strin
 
 func (o *Block) Vectors() bool { return o.CanariesOf == Update || o.CanariesOf == Gradient }
 
-// over is the norm of a canary's vector in clip norms: large enough to detect a training that clips too late
-// or too little.
-const over = 10
-
 func (f *Fields) Sends() bool { return f.OneRun.Vectors() }
 
 func (f *Fields) Clients(s *audits.Setting) *canaries.Clients {
-	return &canaries.Clients{Count: f.OneRun.Canaries, Over: over, Coins: s.Training.Sampling.Neighbouring()}
+	return &canaries.Clients{Count: f.OneRun.Canaries, Over: canaries.Over, Coins: s.Training.Sampling.Neighbouring()}
 }
 
 func (f *Fields) Watch(s *audits.Setting) *canaries.Watch {

@@ -199,14 +199,10 @@ func (f *Fields) Sends() bool { return true }
 func (f *Fields) Clients(*audits.Setting) *canaries.Clients {
 	c := &canaries.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
 	if c.Norm == 0 {
-		c.Over = over
+		c.Over = canaries.Over
 	}
 	return c
 }
-
-// over is the norm of a canary's update in clip norms: large enough to detect a training that clips too late
-// or too little.
-const over = 10
 
 func (f *Fields) Watch(*audits.Setting) *canaries.Watch {
 	if f.OneShot.Statistic == FinalModel {
