@@ -29,6 +29,12 @@ type Shape struct {
 	Classes int `json:"classes"`
 }
 
+// Tag is a tag with the number of images that have it.
+type Tag struct {
+	Tag    string `json:"tag"`
+	Images int    `json:"images"`
+}
+
 // Default is the shape of MNIST and of the digits of EMNIST (LeCun et al. 1998; Cohen
 // et al. 2017).
 var Default = Shape{Width: 28, Height: 28, Channels: 1, Classes: 10}

@@ -104,7 +104,7 @@ type Summary struct {
 	// Unlabelled is the number of images without a label.
 	Unlabelled int `json:"unlabelled,omitempty"`
 	// Tags lists the tags of images, the most frequent first, then by name. It is nil if images have labels.
-	Tags []Tag `json:"tags,omitempty"`
+	Tags []images.Tag `json:"tags,omitempty"`
 	// Skips counts the images that could not be read.
 	Skips
 }
@@ -119,12 +119,6 @@ func (s *Skips) add(fault string) {
 	if s.Skipped++; s.Skipped <= maxSkippedNamed {
 		s.FirstSkipped = append(s.FirstSkipped, fault)
 	}
-}
-
-// Tag is a tag with the number of images that have it.
-type Tag struct {
-	Tag    string `json:"tag"`
-	Images int    `json:"images"`
 }
 
 // Limits of a conversion.
@@ -174,12 +168,12 @@ type line struct {
 	Pixels []byte   `json:"pixels"`
 }
 
-func mostFrequent(counts map[string]int) []Tag {
-	var tags []Tag
+func mostFrequent(counts map[string]int) []images.Tag {
+	var tags []images.Tag
 	for tag, n := range counts {
-		tags = append(tags, Tag{tag, n})
+		tags = append(tags, images.Tag{Tag: tag, Images: n})
 	}
-	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Or(b.Images-a.Images, cmp.Compare(a.Tag, b.Tag)) })
+	slices.SortFunc(tags, func(a, b images.Tag) int { return cmp.Or(b.Images-a.Images, cmp.Compare(a.Tag, b.Tag)) })
 	return tags
 }
 

@@ -375,7 +375,7 @@ func TestTableMayHaveTags(t *testing.T) {
 	var lines bytes.Buffer
 	found, err := Convert(Folder(filepath.Join(folder, "table.csv"), columns), &lines, Options{})
 	want := `{"user":"ann","tags":["dog","tree"],"pixels":"AAA="}` + "\n" + `{"user":"bob","tags":[],"pixels":"AAA="}` + "\n" + `{"user":"bob","tags":["tree"],"pixels":"AAA="}` + "\n"
-	if err != nil || lines.String() != want || found.Unlabelled != 0 || !slices.Equal(found.Tags, []Tag{{"tree", 2}, {"dog", 1}}) {
+	if err != nil || lines.String() != want || found.Unlabelled != 0 || !slices.Equal(found.Tags, []images.Tag{{Tag: "tree", Images: 2}, {Tag: "dog", Images: 1}}) {
 		t.Errorf("%+v, %v, %s", found, err, &lines)
 	}
 	columns.Tags = "labels"

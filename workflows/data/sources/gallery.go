@@ -19,20 +19,14 @@ import (
 type Gallery struct {
 	images.Shape
 	// PerClass counts the images by label. PerTag counts them by tag if images have tags.
-	PerClass []int `json:"per_class"`
-	PerTag   []Tag `json:"per_tag,omitempty"`
+	PerClass []int        `json:"per_class"`
+	PerTag   []images.Tag `json:"per_tag,omitempty"`
 	// Unlabelled is the number of images without a class.
 	Unlabelled int `json:"unlabelled,omitempty"`
 	// PerUser is the distribution of the number of images per user.
 	PerUser Spread `json:"per_user"`
 
 	sample sample
-}
-
-// Tag is a tag with the number of images that have it.
-type Tag struct {
-	Tag    string `json:"tag"`
-	Images int    `json:"images"`
 }
 
 // Spread describes a list of numbers by minimum, lower median and maximum.
@@ -66,7 +60,7 @@ func newGallery(reading source.Reading) *Gallery {
 		g.PerClass = make([]int, g.Classes)
 	}
 	for _, tag := range reading.TagList() {
-		g.PerTag = append(g.PerTag, Tag{Tag: tag})
+		g.PerTag = append(g.PerTag, images.Tag{Tag: tag})
 	}
 	return g
 }
