@@ -82,15 +82,15 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 		if n == nil || n.Kind != randomsampling.Kind.Name && n.Kind != randomsampling.Scored.Name {
 			continue
 		}
-		var params randomsampling.Params
-		if err := json.Unmarshal(n.Params, &params); err != nil {
-			return nil, nil, fmt.Errorf("parameters of %s: %w", n.Label, err)
+		params, err := plan.ParamsOf[randomsampling.Params](n)
+		if err != nil {
+			return nil, nil, err
 		}
 		if params.First <= canary && canary < params.First+params.Count {
 			if n.Kind != randomsampling.Kind.Name || params.Program != nil {
 				return nil, nil, fmt.Errorf("run %s, cell %s: a comparison with references %w: an external command scores its texts, which takes too long for a request", x.run.ID, x.cell.Name, ErrInput)
 			}
-			return n, &params, nil
+			return n, params, nil
 		}
 	}
 	return nil, nil, fmt.Errorf("run %s, cell %s has no canary %d: %w", x.run.ID, x.cell.Name, canary, storage.ErrNotFound)

@@ -249,9 +249,9 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 // addGrounds adds the budget, and the assumptions and scope of the epsilons.
 func (l *Local) addGrounds(ctx context.Context, x *exporter, s *Spending) error {
 	report := x.plan.Nodes[x.cell.Report.Key]
-	var params reports.CellParams
-	if err := json.Unmarshal(report.Params, &params); err != nil {
-		return fmt.Errorf("parameters of its report: %w", err)
+	params, err := plan.ParamsOf[reports.CellParams](report)
+	if err != nil {
+		return err
 	}
 	s.Budget = params.Training.Budget
 	commit, err := l.archive.Committed(ctx, report.Input(reports.PopulationInput))

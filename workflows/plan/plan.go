@@ -11,6 +11,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -91,6 +92,15 @@ func (n *Node) Input(name string) storage.Key {
 		}
 	}
 	return storage.Key{}
+}
+
+// ParamsOf decodes the parameters of a node.
+func ParamsOf[P any](n *Node) (*P, error) {
+	params := new(P)
+	if err := json.Unmarshal(n.Params, params); err != nil {
+		return nil, fmt.Errorf("parameters of %s: %w", n.Kind, err)
+	}
+	return params, nil
 }
 
 // Template holds the fields common to the tasks of a chain.

@@ -103,7 +103,7 @@ func spread[T any](items []T, n int) []T {
 
 // addAudited reads the measurements that are inputs of the report's node.
 func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report *plan.Node) error {
-	params, err := paramsOf(report)
+	params, err := plan.ParamsOf[reports.CellParams](report)
 	if err != nil {
 		return err
 	}
@@ -117,15 +117,6 @@ func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report
 		}
 	}
 	return nil
-}
-
-// paramsOf returns the parameters of a report.
-func paramsOf(report *plan.Node) (*reports.CellParams, error) {
-	params := new(reports.CellParams)
-	if err := json.Unmarshal(report.Params, params); err != nil {
-		return nil, fmt.Errorf("parameters of its report: %w", err)
-	}
-	return params, nil
 }
 
 // measured returns the completed measurements of a round.
@@ -207,7 +198,7 @@ func LoadCanaryLives(ctx context.Context, archive *storage.Archive, run *runs.Ru
 
 // read reads the inputs of the report's node.
 func (l *CanaryLives) read(ctx context.Context, archive *storage.Archive, report *plan.Node, points int) error {
-	params, err := paramsOf(report)
+	params, err := plan.ParamsOf[reports.CellParams](report)
 	if err != nil {
 		return err
 	}

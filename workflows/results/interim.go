@@ -37,7 +37,7 @@ const roundsLookedAt = 4
 // readSoFar returns the newest measurement of a cell, or nil before the first. open are the nodes that storage has
 // once there is a newer one.
 func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *Interim, open []storage.Key, err error) {
-	params, err := paramsOf(report)
+	params, err := plan.ParamsOf[reports.CellParams](report)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -73,26 +73,17 @@ func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
 // eachPlaced calls do with each example of the parts that a node has written.
 func eachPlaced(ctx context.Context, t *tasks.Task, parts *plan.Node, do func(datasets.PlacedExample) error) error {
 	if parts.Kind == datasets.OutOfVocabulary.Name {
-		params, err := paramsOf[datasets.OutOfVocabularyParams](parts)
+		params, err := plan.ParamsOf[datasets.OutOfVocabularyParams](parts)
 		if err != nil {
 			return err
 		}
 		return datasets.EachPlacedWord(ctx, t, params, do)
 	}
-	params, err := paramsOf[datasets.EncodeParams](parts)
+	params, err := plan.ParamsOf[datasets.EncodeParams](parts)
 	if err != nil {
 		return err
 	}
 	return datasets.EachPlaced(ctx, t, *params, do)
-}
-
-// paramsOf returns the parameters of a node.
-func paramsOf[P any](n *plan.Node) (*P, error) {
-	params := new(P)
-	if err := json.Unmarshal(n.Params, params); err != nil {
-		return nil, fmt.Errorf("parameters of %s: %w", n.Kind, err)
-	}
-	return params, nil
 }
 
 // populationTask returns a task that reads the training data of the cell.
@@ -226,12 +217,12 @@ func (c *Cell) sampling(g audits.Group) (*plan.Node, *randomsampling.Params, err
 		if n.Kind != randomsampling.Kind.Name && n.Kind != randomsampling.Scored.Name {
 			continue
 		}
-		var params randomsampling.Params
-		if err := json.Unmarshal(n.Params, &params); err != nil {
-			return nil, nil, fmt.Errorf("parameters of %s: %w", n.Kind, err)
+		params, err := plan.ParamsOf[randomsampling.Params](n)
+		if err != nil {
+			return nil, nil, err
 		}
 		if params.Space == g.Space {
-			return n, &params, nil
+			return n, params, nil
 		}
 	}
 	return nil, nil, fmt.Errorf("no task of the cell ranks canaries %q", g)
@@ -271,7 +262,7 @@ func (c *Cell) eachMembership(ctx context.Context, row func(Membership) error) e
 		if n.Kind != membership.Kind.Name {
 			continue
 		}
-		params, err := paramsOf[membership.Params](n)
+		params, err := plan.ParamsOf[membership.Params](n)
 		if err != nil {
 			return err
 		}

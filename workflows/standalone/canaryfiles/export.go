@@ -43,7 +43,6 @@ type exporter struct {
 	options ExportOptions
 	file    *File
 	words   *text.Vocabulary
-	drawn   canaries.DrawParams
 }
 
 // Export adds the canaries and coins of a cell to a file. They equal those of the cell's training. The
@@ -108,8 +107,9 @@ func (e *exporter) vocabulary(n *plan.Node) error {
 }
 
 func (e *exporter) addCanaries(n *plan.Node) error {
-	if err := json.Unmarshal(n.Params, &e.drawn); err != nil {
-		return fmt.Errorf("parameters of %s: %w", n.Kind, err)
+	drawn, err := plan.ParamsOf[canaries.DrawParams](n)
+	if err != nil {
+		return err
 	}
 	var list []population.Canary
 	if err := e.read(n.Key, population.CanariesBlob, &list); err != nil {
@@ -118,11 +118,11 @@ func (e *exporter) addCanaries(n *plan.Node) error {
 	if err := e.vocabulary(n); err != nil {
 		return err
 	}
-	for i, space := range e.drawn.Spaces() {
+	for i, space := range drawn.Spaces() {
 		if space.Target != "" {
 			return errors.New("the canaries are pairs of texts; expected canaries of one text")
 		}
-		if err := e.addSpace(i, space, list[i*e.drawn.Canaries():][:e.drawn.Canaries()]); err != nil {
+		if err := e.addSpace(i, space, list[i*drawn.Canaries():][:drawn.Canaries()]); err != nil {
 			return err
 		}
 	}
@@ -190,9 +190,9 @@ func (e *exporter) addCoins(n *plan.Node) error {
 	if bound == nil {
 		return errors.New("the experiment has coins but no audit that reads them; expected audit.one_run")
 	}
-	var p onerun.BoundParams
-	if err := json.Unmarshal(bound.Params, &p); err != nil {
-		return fmt.Errorf("parameters of %s: %w", bound.Kind, err)
+	p, err := plan.ParamsOf[onerun.BoundParams](bound)
+	if err != nil {
+		return err
 	}
 	e.file.Header.OneRun = &OneRun{p.KPlus, p.KMinus, p.Halvings, p.Delta, p.Confidence, p.Neighbouring, p.Unit}
 	var units []audits.Unit
