@@ -1,6 +1,6 @@
 // These files make temporary files and directories that vanish with their process, even if it is
-// killed. A file has no name where the system allows that. A directory of a killed process is removed by the next process that
-// makes one, or that calls Clean:
+// killed. A file has no name where the system allows that. A directory of a killed process is removed
+// by the next process that makes one, or that calls Clean:
 //
 //	d, err := tempfiles.MakeDirectory("", "work-")
 //	...
