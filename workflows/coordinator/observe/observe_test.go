@@ -66,13 +66,24 @@ func (x *fixture) settle() {
 	for {
 		x.Graph.Settle(x.Now)
 		requests := x.Graph.TakeRequests()
-		if len(requests.LookUp) == 0 {
+		if len(requests.LookUp)+len(requests.Survey) == 0 && x.Graph.Settled() {
 			return
+		}
+		for _, ch := range requests.Survey {
+			x.Graph.Surveyed(ch, ch.Goals(), plan.StoredChain{})
 		}
 		for _, n := range requests.LookUp {
 			x.Graph.Found(n, false)
 		}
 	}
+}
+
+// left returns the time left of a run in seconds, or NaN if it is unknown.
+func (x *fixture) left(r *Run) float64 {
+	if left := x.View.Status(r).SecondsLeft; left != nil {
+		return *left
+	}
+	return math.NaN()
 }
 
 func (x *fixture) launch(r *Run, task *graph.Task) *graph.Attempt {
@@ -156,6 +167,104 @@ func TestTimeLeftIsUnknownBeforeFirstAudit(t *testing.T) {
 	x.finish(r, task(audits[1]), 100)
 	if got := left(); got == nil || *got != 1 {
 		t.Errorf("%v left, want the second of the other node", got)
+	}
+}
+
+// begun adds a run of trainings of five steps, each with an audit, of which all have made their first step, in the
+// given seconds. It returns their second steps.
+func (x *fixture) begun(seconds ...float64) (*Run, []*graph.Task) {
+	b := plantest.NewBuilder()
+	origin := b.Node(plantest.Standing, plantest.Params{Salt: "origin"})
+	var chains []*plan.Chain
+	for i := range seconds {
+		ch := b.Chain(plantest.ChainOptions{Salt: fmt.Sprint(i), Steps: 5}, origin)
+		b.Cell(b.Node(plantest.Report, plantest.Params{Salt: fmt.Sprint("report", i)}, ch.At(5)), ch.At(5))
+		chains = append(chains, ch)
+	}
+	r := x.begin("trainings", b.Done(x.t))
+	x.finish(r, &x.Graph.Node(origin.Key).Task, 1)
+	var steps []*graph.Task
+	for i, plan := range chains {
+		ch := x.Graph.Chain(plan.Recipe)
+		x.finish(r, ch.Current.Join, seconds[i])
+		steps = append(steps, ch.Current.Join)
+	}
+	return r, steps
+}
+
+// Of three trainings on two slots, two run.
+func TestTimeLeftFallsWhileLongestTrainingWaits(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t, worker(2))
+	r, steps := x.begun(2, 2, 10)
+	var running []*graph.Attempt
+	for _, step := range steps[:2] {
+		a := x.launch(r, step)
+		a.Worker = "w1"
+		running = append(running, a)
+	}
+	for seconds, want := range map[float64]float64{0: 42, 1: 41, 2: 40} {
+		for _, a := range running {
+			a.Running = seconds
+		}
+		if got := x.left(r); got != want {
+			t.Errorf("after %g of the 2 seconds of the steps that occupy the slots, %v left, want %g", seconds, got, want)
+		}
+	}
+}
+
+func TestTimeLeftFallsWithinStep(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t, worker(2))
+	r, steps := x.begun(10)
+	a := x.launch(r, steps[0])
+	a.Worker, a.Running = "w1", 6
+	if got := x.left(r); got != 34 {
+		t.Errorf("%v left, want 34 after 6 seconds of the second of five steps", got)
+	}
+	a.Progress = queue.Progress{Done: 30, Total: 60} // slower than the first step
+	if got := x.left(r); got != 36 {
+		t.Errorf("%v left, want 36 in the middle of the second of five steps", got)
+	}
+}
+
+// The last steps of a training take as long as the steps before them, whatever those of another training took.
+func TestTimeLeftOfTailFollowsItsTraining(t *testing.T) {
+	t.Parallel()
+	x, b := newFixture(t, worker(2)), plantest.NewBuilder()
+	origin := b.Node(plantest.Standing, plantest.Params{Salt: "origin"})
+	ch := b.Chain(plantest.ChainOptions{Salt: "chain", Steps: 1}, origin)
+	ch.StepRounds = 10
+	tail := b.Node(plantest.Standing, plantest.Params{Salt: "tail"}, ch.At(1))
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "report"}, origin), tail)
+	b.Cells[0].Chain, b.Cells[0].Tail = ch, plan.Tail{After: 1, Rounds: 5, Node: tail}
+	r := x.begin("run", b.Done(t))
+	x.finish(r, &x.Graph.Node(origin.Key).Task, 100) // a node of the same kind
+	x.finish(r, x.Graph.Chain(ch.Recipe).Current.Join, 8)
+	if got := x.left(r); got != 4 {
+		t.Errorf("%v left, want 4 for 5 steps of which 10 took 8 seconds", got)
+	}
+}
+
+// A training without a chain is known from its own progress.
+func TestTimeLeftIsUnknownBeforeTrainingHasProgress(t *testing.T) {
+	t.Parallel()
+	x, b := newFixture(t, worker(2)), plantest.NewBuilder()
+	chain := b.Chain(plantest.ChainOptions{Salt: "chain", Steps: 2}, b.Node(plantest.Standing, plantest.Params{Salt: "origin"}))
+	b.Cell(chain.At(2), chain.At(2))
+	model := b.Node(plantest.Report, plantest.Params{Salt: "model"}, chain.Origin)
+	b.Cell(model, model)
+	b.Cells[1].Tail = plan.Tail{Rounds: 24, Node: model}
+	r := x.begin("run", b.Done(t))
+	x.finish(r, &x.Graph.Node(chain.Origin.Key).Task, 1)
+	x.finish(r, x.Graph.Chain(chain.Recipe).Current.Join, 3)
+	if got := x.left(r); !math.IsNaN(got) {
+		t.Errorf("%v left with a training that nobody has timed", got)
+	}
+	a := x.launch(r, &x.Graph.Node(model.Key).Task)
+	a.Worker, a.Running, a.Progress = "w1", 8, queue.Progress{Done: 8, Total: 24}
+	if got := x.left(r); got != 16 {
+		t.Errorf("%v left, want the 16 seconds of the other training", got)
 	}
 }
 

@@ -1,0 +1,225 @@
+package observe
+
+import (
+	"math"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/coordinator/graph"
+)
+
+// estimate estimates the remaining time of a run, in seconds.
+type estimate struct {
+	*View
+	run *graph.Run
+	// models are the final models of the cells. tails are the durations of the steps after the chains, from the
+	// durations of the chains' steps.
+	models map[storage.Key]bool
+	tails  map[storage.Key]float64
+	// free is the time until a slot is free.
+	free float64
+	// work is the remaining work in seconds of one slot, and longest the time until the last task ends if every
+	// task but the first of a sequence finds a free slot.
+	work, longest float64
+	// ends holds the ends of nodes that need unfinished nodes.
+	ends map[*graph.Node]float64
+}
+
+// secondsLeft estimates the remaining time of a run: the remaining work divided by the slots, or the longest
+// sequence of dependent tasks if that takes longer. A sequence of which no task runs begins when a slot is free.
+// The estimate is nil if nothing is known of a training. Audits of which none has been timed count for nothing; if
+// no training is left, the estimate is then nil.
+func (v *View) secondsLeft(r *graph.Run) *float64 {
+	e := &estimate{View: v, run: r, models: map[storage.Key]bool{}, tails: map[storage.Key]float64{}, free: v.slotFree(), ends: map[*graph.Node]float64{}}
+	for _, c := range r.Cells {
+		e.models[c.Plan.Model.Key] = true
+		if tail := c.Plan.Tail; tail.Rounds > 0 {
+			e.tails[tail.Node.Key] = 0
+			if ch := c.Plan.Chain; ch != nil {
+				seconds, _ := median(v.Graph.Chain(ch.Recipe), ch.Join.Kind.Name)
+				e.tails[tail.Node.Key] = seconds * float64(tail.Rounds) / float64(max(1, ch.StepRounds))
+			}
+		}
+	}
+	if !e.trainings() {
+		return nil
+	}
+	if trains := e.work > 0; !e.nodes() && !trains {
+		return nil
+	}
+	left := e.longest
+	if slots := v.Dispatcher.Fleet.Slots[tasks.Compute]; slots > 0 {
+		left = max(left, e.work/float64(slots))
+	}
+	return &left
+}
+
+// slotFree estimates the time until a slot is free, of tasks of any run.
+func (v *View) slotFree() float64 {
+	free, idle := math.Inf(1), v.Dispatcher.Fleet.Slots[tasks.Compute]
+	for a := range v.Graph.Attempts() {
+		if a.Worker != "" && a.Class == tasks.Compute {
+			seconds, _ := v.taskLeft(a.Task)
+			free, idle = min(free, seconds), idle-1
+		}
+	}
+	if idle > 0 || math.IsInf(free, 1) {
+		return 0
+	}
+	return free
+}
+
+// trainings adds the trainings, from their steps so far. It returns false if nothing is known of a training.
+func (e *estimate) trainings() bool {
+	for recipe, p := range e.run.Plan.Chains {
+		ch := e.Graph.Chain(recipe)
+		if min(max(ch.At, 0), p.Steps) == p.Steps || ch.Has(p.Steps) {
+			continue
+		}
+		part, parts := median(ch, p.Part.Kind.Name)
+		join, joins := median(ch, p.Join.Kind.Name)
+		if joins == 0 || p.Width > 0 && parts == 0 {
+			return false
+		}
+		steps := float64(p.Steps - max(ch.At, 0))
+		e.work += steps*(float64(p.Width)*part+join) - e.begun(ch)
+		e.longest = max(e.longest, e.trained(ch, p.Steps))
+	}
+	for key := range e.tails {
+		if n := e.Graph.Node(key); e.unfinished(n) && !e.timed(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// trained returns the time until a chain reaches a step.
+func (e *estimate) trained(ch *graph.Chain, step int) float64 {
+	part, _ := median(ch, ch.Shape.Part.Kind.Name)
+	join, _ := median(ch, ch.Shape.Join.Kind.Name)
+	left := float64(max(0, step-max(ch.At, 0))) * (part + join)
+	if ch.Current == nil || !slices.ContainsFunc(ch.Current.Tasks(), e.runs) {
+		return left + e.free
+	}
+	return max(0, left-e.begun(ch))
+}
+
+// begun returns the time that the running join of a chain's current step has saved.
+func (e *estimate) begun(ch *graph.Chain) float64 {
+	if ch.Current == nil || !e.runs(ch.Current.Join) {
+		return 0
+	}
+	whole, _ := median(ch, ch.Current.Join.Kind())
+	left, _ := e.taskLeft(ch.Current.Join)
+	return min(max(0, whole-left), whole)
+}
+
+// runs reports whether a worker runs a task.
+func (v *View) runs(x *graph.Task) bool {
+	return slices.ContainsFunc(v.Graph.AttemptsAt(x), func(a *graph.Attempt) bool { return a.Worker != "" })
+}
+
+// median returns the median duration of a task of the chain, in seconds, and the number of durations.
+func median(ch *graph.Chain, kind string) (seconds float64, n int) {
+	if s := ch.Durations[kind]; s != nil {
+		return s.Median()
+	}
+	return 0, 0
+}
+
+// nodes adds the unfinished standing nodes, from others of their kind or their reported progress. It returns
+// false if it can estimate no unfinished node, or if no audit like one of them has ended, because that audit may
+// take longer than all other nodes. Other nodes without an estimate take little time.
+func (e *estimate) nodes() bool {
+	open, counted, ok := 0, 0, true
+	for _, n := range e.run.Nodes {
+		if !e.unfinished(n) {
+			continue
+		}
+		open++
+		if seconds, known := e.nodeLeft(n); known {
+			counted++
+			e.work += seconds
+			e.longest = max(e.longest, e.end(n))
+		} else if !e.timed(n) && e.audits(n) {
+			ok = false
+		}
+	}
+	return ok && (counted > 0 || open == 0)
+}
+
+// timed reports whether the duration of a node can be estimated, although the node may have taken longer.
+func (e *estimate) timed(n *graph.Node) bool {
+	_, known := e.nodeLeft(n)
+	_, timed := e.Graph.Durations(&n.Task).Mean()
+	return known || timed
+}
+
+func (e *estimate) unfinished(n *graph.Node) bool {
+	return n.State() != graph.Finished && n.WantedBy(e.run)
+}
+
+// audits reports whether a node is an audit: it reads a model of a cell. Sums of audits read no model. The tail
+// of a training reads one but is not an audit.
+func (e *estimate) audits(n *graph.Node) bool {
+	_, tail := e.tails[n.Key]
+	return !tail && slices.ContainsFunc(n.Needs, func(d graph.Dependency) bool {
+		return d.Checkpoint != nil || e.models[d.Key()]
+	})
+}
+
+// end returns the time until a node ends, after the unfinished nodes and steps that it needs.
+func (e *estimate) end(n *graph.Node) float64 {
+	if !e.unfinished(n) {
+		return 0
+	}
+	if known, ok := e.ends[n]; ok {
+		return known
+	}
+	begin, nodes := 0.0, false
+	for _, d := range n.Needs {
+		switch {
+		case d.Available():
+		case d.Node != nil:
+			begin, nodes = max(begin, e.end(d.Node)), true
+		default:
+			begin = max(begin, e.trained(d.Checkpoint.Chain, d.Checkpoint.Step))
+		}
+	}
+	if begin == 0 && !e.runs(&n.Task) {
+		begin = e.free
+	}
+	seconds, _ := e.nodeLeft(n)
+	if nodes {
+		e.ends[n] = begin + seconds
+	}
+	return begin + seconds
+}
+
+// nodeLeft estimates the remaining time of a node. The tail of a training takes as long as the steps before it.
+func (e *estimate) nodeLeft(n *graph.Node) (seconds float64, ok bool) {
+	if tail := e.tails[n.Key]; tail > 0 {
+		return e.leftOf(&n.Task, tail)
+	}
+	return e.taskLeft(&n.Task)
+}
+
+// taskLeft estimates the remaining time of a task from its progress or from the mean duration of its siblings. The
+// mean, unlike the median, predicts the sum of the widely differing durations of audits.
+func (v *View) taskLeft(x *graph.Task) (seconds float64, ok bool) {
+	mean, _ := v.Graph.Durations(x).Mean()
+	return v.leftOf(x, mean)
+}
+
+// leftOf estimates the remaining time of a task from its progress or from its expected duration. It returns false
+// if the task has taken longer than expected, or if nothing is expected.
+func (v *View) leftOf(x *graph.Task, expected float64) (seconds float64, ok bool) {
+	for _, a := range v.Graph.AttemptsAt(x) {
+		if a.Progress.Done > 0 && a.Progress.Total >= a.Progress.Done {
+			return a.Running * float64(a.Progress.Total-a.Progress.Done) / float64(a.Progress.Done), true
+		}
+		expected -= a.Running
+	}
+	return max(0, expected), expected > 0
+}
