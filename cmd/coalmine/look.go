@@ -171,8 +171,8 @@ func timeLeft(s *status.Run) string {
 
 func writeStatus(w io.Writer, s *status.Run) {
 	fmt.Fprintf(w, "%s: %s, %s cells", s.Run, stateText(s), cellCounts(s))
-	if s.TokensPerSecond > 0 {
-		fmt.Fprintf(w, ", %.0f tokens/s", s.TokensPerSecond)
+	if rate := s.Rate(); rate != "" {
+		fmt.Fprintf(w, ", %s", rate)
 	}
 	if left := timeLeft(s); left != "-" {
 		fmt.Fprintf(w, ", %s left", left)

@@ -167,7 +167,7 @@ func cellLine(s *status.Run, c status.Cell) string {
 	return text
 }
 
-// summary formats one line: cells, time left, tokens per second, rounds, reasons for waiting.
+// summary formats one line: cells, time left, rate, rounds, reasons for waiting.
 func summary(s *status.Run) string {
 	var b strings.Builder
 	b.WriteString(overall(s))
@@ -192,15 +192,15 @@ func impediments(s *status.Run) string {
 	return text
 }
 
-// overall formats the state of the run: cells, time left, tokens per second.
+// overall formats the state of the run: cells, time left, rate.
 func overall(s *status.Run) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cells %s", cellCounts(s))
 	if left := timeLeft(s); left != "-" {
 		fmt.Fprintf(&b, ", %s left", left)
 	}
-	if s.TokensPerSecond > 0 {
-		fmt.Fprintf(&b, ", %.0f tokens/s", s.TokensPerSecond)
+	if rate := s.Rate(); rate != "" {
+		fmt.Fprintf(&b, ", %s", rate)
 	}
 	return b.String()
 }

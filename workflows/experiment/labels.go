@@ -48,6 +48,15 @@ func labelOf(kind models.Kind) source.Label {
 	return ""
 }
 
+// Target names a target of the model, of which training and audits count tokens: a token, or an example if the model
+// reads images or predicts labels of whole texts.
+func (e *Experiment) Target() string {
+	if e.Data.Level.Scheme().Images || e.Data.Label != "" {
+		return "example"
+	}
+	return "token"
+}
+
 // labels checks that the model predicts data.label, and rejects features that other models need.
 func (c *checker) labels() {
 	label, kind := c.Data.Label, c.Model.Kind

@@ -37,6 +37,15 @@ training: {rounds: 3, cohort: 2, client: {learning_rate: 0.1}}
 audit: {}
 `
 
+func TestModelsOfImagesAndLabelsCountExamples(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{labelledFile: "example", taggedImages: "example", minimal: "token"} {
+		if got := must.Get(Parse("x.yaml", []byte(file), Options{}))(t).Cells[0].Experiment.Target(); got != want {
+			t.Errorf("a target is %q, want %q of %s", got, want, file)
+		}
+	}
+}
+
 func TestImageTagModelHasOutputPerTag(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(Parse("tags.yaml", []byte(taggedImages), Options{}))(t)

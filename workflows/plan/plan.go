@@ -66,6 +66,8 @@ type Cell struct {
 	Tail Tail
 	// Unit is the unit of the training's length.
 	Unit Unit
+	// Target names a target of the model, such as token. Recorded plans have none.
+	Target string
 }
 
 // Ref refers to a standing node or to a step of a chain.

@@ -381,6 +381,20 @@ func TestStatusCountsTasksAndListsRunning(t *testing.T) {
 	}
 }
 
+func TestRateCountsTargetsOfModels(t *testing.T) {
+	t.Parallel()
+	for want, targets := range map[string][]string{"tokens": {"token", "token"}, "examples": {"example", "example"}, "targets": {"token", "example"}} {
+		x := newFixture(t, worker(2))
+		r, _ := x.audits("a", 2)
+		for i, target := range targets {
+			r.Cells[i].Plan.Target = target
+		}
+		if got := x.View.Status(r).RateUnit; got != want {
+			t.Errorf("models of %v: %q, want %q", targets, got, want)
+		}
+	}
+}
+
 // A program that trains tells of its rounds before its model is there.
 func TestRoundsReportedByProgramAreShown(t *testing.T) {
 	t.Parallel()

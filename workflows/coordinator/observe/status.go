@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/readable"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -36,11 +37,25 @@ func (v *View) Status(r *Run) *status.Run {
 	s.Running = v.running(r.Run)
 	v.countNodes(&s.Nodes, r.Run)
 	s.Queues = v.queues(r.Run)
-	s.Cells = v.cells(r.Run)
+	s.Cells, s.RateUnit = v.cells(r.Run), rateUnit(r.Run)
 	if s.Health != status.Stuck && s.Health != status.Paused {
 		s.SecondsLeft = v.secondsLeft(r.Run)
 	}
 	return s
+}
+
+// rateUnit names the targets of a run's models in the plural.
+func rateUnit(r *graph.Run) string {
+	unit := ""
+	for _, c := range r.Cells {
+		switch target := readable.Plural(cmp.Or(c.Plan.Target, "token")); {
+		case unit == "":
+			unit = target
+		case unit != target:
+			return "targets"
+		}
+	}
+	return unit
 }
 
 // wantedKinds returns one task of each kind that a run still wants, in order.

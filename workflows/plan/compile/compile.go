@@ -207,7 +207,7 @@ func (c *cell) compile(files []storage.Digest) error {
 	axes, row := c.place()
 	c.plan.Cells = append(c.plan.Cells, plan.Cell{
 		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Axes: axes, Row: row, Report: report,
-		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,
+		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Target: c.experiment.Target(), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,
 		Prepared: prepared, Vocabulary: c.parts, Population: c.population, Shards: c.shards,
 		Devices: c.divided, Recorded: c.gathered(),
 	})

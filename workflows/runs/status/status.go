@@ -3,6 +3,8 @@
 package status
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -35,8 +37,10 @@ type Run struct {
 	Nodes    Counts    `json:"nodes"`
 	Running  []Attempt `json:"running,omitempty"`
 	Failures []Failure `json:"failures,omitempty"`
-	// TokensPerSecond is the mean over the last half minute.
+	// TokensPerSecond is the mean over the last half minute. RateUnit names the counted targets in the plural:
+	// tokens, examples for models of images or labels, or targets if cells differ; "" if the run is not live.
 	TokensPerSecond float64 `json:"tokens_per_second"`
+	RateUnit        string  `json:"rate_unit,omitempty"`
 	// SecondsLeft estimates the remaining time from the durations of the tasks so far. It is nil if they do
 	// not suffice.
 	SecondsLeft *float64 `json:"seconds_left"`
@@ -65,6 +69,14 @@ type Run struct {
 	PinnedCells []string `json:"pinned_cells,omitempty"`
 	Note        string   `json:"note,omitempty"`
 	Tags        []string `json:"tags,omitempty"`
+}
+
+// Rate returns the rate with its unit, such as "1200 tokens/s", or "" if nothing was counted of late.
+func (r *Run) Rate() string {
+	if r.TokensPerSecond <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %s/s", r.TokensPerSecond, cmp.Or(r.RateUnit, "tokens"))
 }
 
 // Counts are numbers of standing nodes and of the tasks of current steps. Done nodes were wanted and are available.

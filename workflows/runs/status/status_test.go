@@ -31,7 +31,7 @@ func TestStatusJSONMatchesGoldenFile(t *testing.T) {
 			Label: "audit", Error: "NaN", Attempts: 5, Cells: []string{"c01"}, Time: at,
 			Deaths: []runs.Death{{Worker: "w2", Attempt: 1, MemoryBytes: 5, MemoryLimitBytes: 6}},
 		}}},
-		TokensPerSecond: 1234.5, SecondsLeft: &left,
+		TokensPerSecond: 1234.5, RateUnit: "examples", SecondsLeft: &left,
 		Workers:      []Worker{{ID: "w1", Host: "h", Slots: 2, Running: 1, Draining: true, Build: "v1", CannotHelp: "it is older", MemoryBytes: 7, MemoryLimitBytes: 8, Attempts: 9, Takeovers: 1, Tokens: 100, TokensPerSecond: 12.5, CacheHits: 30, CacheMisses: 10}},
 		Queues:       []Queue{{Class: "compute", Slots: 2, Ready: 3, Queued: 2, Running: 1, Retrying: 4, Parked: 5}},
 		Health:       Slow,
@@ -41,6 +41,9 @@ func TestStatusJSONMatchesGoldenFile(t *testing.T) {
 		}},
 		Reasons:  []string{"again at noon"},
 		Priority: 2, Pinned: true, PinnedCells: []string{"c01"}, Note: "too noisy", Tags: []string{"paper"},
+	}
+	if rate := s.Rate(); rate != "1234 examples/s" {
+		t.Errorf("the rate is %q", rate)
 	}
 	got := must.Get(json.MarshalIndent(s, "", "  "))(t)
 	const golden = "testdata/status.json"
