@@ -239,21 +239,30 @@ func suggest(unknown string, t reflect.Type, prefix string) string {
 const maxElsewhere = 3
 
 // elsewhere returns the fields of this name or synonym whose paths share the most leading keys with prefix,
-// and of these the outermost. It returns "" if there are too many.
+// and of these the outermost: first those that other tools call so, as epsilon is a target of privacy there before
+// it is a constant of Adam. It returns "" if there are too many.
 func elsewhere(unknown, prefix string) string {
-	var found []string
+	var synonyms, names []string
 	best := [2]int{-1, 0}
 	for _, path := range allPaths() {
 		f, _ := lookup(path)
 		if f.name != unknown && !slices.Contains(f.also, unknown) {
 			continue
 		}
-		if rank := [2]int{inCommon(path, prefix), -len(splitPath(path))}; slices.Compare(rank[:], best[:]) > 0 {
-			found, best = []string{path}, rank
-		} else if rank == best {
-			found = append(found, path)
+		rank := [2]int{inCommon(path, prefix), -len(splitPath(path))}
+		switch order := slices.Compare(rank[:], best[:]); {
+		case order < 0:
+			continue
+		case order > 0:
+			synonyms, names, best = nil, nil, rank
+		}
+		if f.name == unknown {
+			names = append(names, path)
+		} else {
+			synonyms = append(synonyms, path)
 		}
 	}
+	found := append(synonyms, names...)
 	if len(found) > maxElsewhere || best[0] == 0 && len(found) > 1 {
 		return ""
 	}

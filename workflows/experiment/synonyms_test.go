@@ -11,9 +11,9 @@ func TestNamesOfOtherFrameworksSuggestFields(t *testing.T) {
 	for theirs, ours := range map[string]string{
 		"learning_rate": "training.client.learning_rate", "lr": "training.client.learning_rate", "training.lr": "training.client.learning_rate or training.server.learning_rate or training.generator.learning_rate",
 		"optimizer": "training.client.optimizer", "training.optimizer": "training.client.optimizer or training.server.optimizer", "momentum": "training.client.momentum",
-		"epsilon": "training.privacy.budget.epsilon", "training.epsilon": "training.client.epsilon or training.server.epsilon or training.privacy.budget", "target_epsilon": "training.privacy.budget.epsilon",
+		"epsilon": "training.privacy.budget.epsilon", "training.epsilon": "training.privacy.budget or training.client.epsilon or training.server.epsilon", "target_epsilon": "training.privacy.budget.epsilon",
 		"training.privacy.epsilon": "training.privacy.budget", "delta": "training.privacy.delta",
-		"noise": "training.privacy.noise_multiplier", "training.noise": "training.client.noise or training.privacy.noise_multiplier",
+		"noise": "training.privacy.noise_multiplier", "training.noise": "training.privacy.noise_multiplier or training.client.noise",
 		"noise_multiplier": "training.privacy.noise_multiplier", "training.client.noise_multiplier": "training.privacy.noise_multiplier",
 		"batch_size": "training.client.batch or training.cohort", "training.batch_size": "training.cohort", "training.client.batch_size": "training.client.batch",
 		"epochs": "training.epochs", "num_epochs": "training.epochs", "training.num_epochs": "training.epochs",
