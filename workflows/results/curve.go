@@ -28,6 +28,8 @@ type Curve struct {
 	Axes  experiment.Axes `json:"axes"`
 	// Unit is the unit of a round. In central training a round is a task of several steps, numbered by its last step.
 	Unit plan.Unit `json:"unit"`
+	// LossUnit is the unit of the losses, "" if they have none.
+	LossUnit string `json:"loss_unit,omitempty"`
 	// Steps is the planned length of the training, in units.
 	Steps int `json:"steps"`
 	// Rounds are some of the completed rounds, ascending: the first, the last, and evenly spaced ones between them.
@@ -82,7 +84,7 @@ func findCell(ctx context.Context, archive *storage.Archive, run *runs.Run, cell
 func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, p *plan.Plan, cell *plan.Cell, points int) (*Curve, error) {
 	training := &spec.Experiment.Training
 	curve := &Curve{
-		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Unit: compile.Unit(training), Steps: training.Rounds,
+		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Unit: compile.Unit(training), LossUnit: lossUnit(&spec.Experiment), Steps: training.Rounds,
 		Audited: []reports.Point{}, Withheld: withheldFrom(&spec.Experiment),
 	}
 	rounds, clock, err := loadRounds(ctx, archive, spec, cell, max(points/roundsOfSegment, 1))

@@ -9,6 +9,7 @@ import (
 	"coalmine/internal/chart"
 	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
+	"coalmine/workflows/plan"
 )
 
 // drawing is a figure of the report before it is drawn.
@@ -130,11 +131,17 @@ type curveFigure struct {
 	name   string
 	curves []audits.Curve
 	most   float64 // the axis reaches at least this value
+	// units are the units of the values, unless the axis of a curve names its own.
+	units []string
 }
 
 // axisTitle returns the axis title with its unit.
 func (f *curveFigure) axisTitle() string {
-	return cmp.Or(f.curves[0].Axis, strings.ToLower(f.name[:1])+f.name[1:])
+	title := strings.ToLower(f.name[:1]) + f.name[1:]
+	if len(f.units) > 0 {
+		title += " (" + strings.Join(f.units, ", ") + ")"
+	}
+	return cmp.Or(f.curves[0].Axis, title)
 }
 
 // curveFigures returns the losses and the curves of the cell's audits. It returns nil unless the cell was
@@ -143,10 +150,14 @@ func (v *viewCell) curveFigures() []curveFigure {
 	if v.Report == nil || len(v.Curve) < 2 {
 		return nil
 	}
-	figures := []curveFigure{{name: lossCurves[0].Figure, curves: lossCurves}}
+	losses := curveFigure{name: lossCurves[0].Figure, curves: lossCurves}
+	if v.lossUnit != "" {
+		losses.units = []string{v.lossUnit}
+	}
+	figures := []curveFigure{losses}
 	for d, outcome := range v.measured() {
 		for _, curve := range d.Curves() {
-			figures = addCurve(figures, curve, curve.AxisEnd(outcome))
+			figures = addCurve(figures, curve, curve.AxisEnd(outcome), nil)
 		}
 	}
 	return figures
@@ -164,20 +175,21 @@ func (v *viewCell) ends(curve audits.Curve) (least, most float64) {
 	return math.Inf(-1), math.Inf(1)
 }
 
-func addCurve(figures []curveFigure, curve audits.Curve, most float64) []curveFigure {
+func addCurve(figures []curveFigure, curve audits.Curve, most float64, units []string) []curveFigure {
 	for i := range figures {
 		if f := &figures[i]; f.name == curve.Figure {
 			f.curves, f.most = append(f.curves[:len(f.curves):len(f.curves)], curve), max(f.most, most)
 			return figures
 		}
 	}
-	return append(figures, curveFigure{curve.Figure, []audits.Curve{curve}, most})
+	return append(figures, curveFigure{curve.Figure, []audits.Curve{curve}, most, units})
 }
 
 // lineFigures draws the curves of the cell.
 func (v *viewCell) lineFigures() (figures []*drawing) {
+	unit := string(cmp.Or(v.unit, plan.Round))
 	for _, f := range v.curveFigures() {
-		d := &drawing{Caption: f.name + ", by round", Figure: chart.Figure{Title: strings.ToLower(f.name) + " by round, " + v.Cell.Cell, X: chart.Axis{Title: "round", Whole: true}}}
+		d := &drawing{Caption: f.name + ", by " + unit, Figure: chart.Figure{Title: strings.ToLower(f.name) + " by " + unit + ", " + v.Cell.Cell, X: chart.Axis{Title: unit, Whole: true}}}
 		d.Y = chart.Axis{Title: f.axisTitle(), Range: chart.Range{High: f.most}}
 		for _, curve := range f.curves {
 			s := chart.Series{Name: curve.Name, Kind: chart.Line, Style: len(d.Series)}

@@ -10,9 +10,11 @@ import (
 
 	"coalmine/internal/chart"
 	"coalmine/internal/must"
+	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
 )
 
 // figuresOfResults are the figures of results by their file names.
@@ -66,7 +68,7 @@ func trained() *Results {
 	r := &Results{Run: "curves"}
 	for i := range 6 {
 		c := attacked(fmt.Sprintf("c%02d", i+1), 0.2, 3, "training.privacy.clip", []string{"0.1", "10"}[i/3], "seed", fmt.Sprint(i%3+1))
-		c.Label = []string{"clip 0.1", "clip 10"}[i/3]
+		c.Label, c.lossUnit = []string{"clip 0.1", "clip 10"}[i/3], "nats per token"
 		c.Row = &experiment.Row{Name: fmt.Sprintf("r%02d", i/3+1), Label: c.Label}
 		c.Report.Curve = nil
 		_ = json.Unmarshal(fmt.Appendf(nil, `{"audit": {"random_sampling": {"memorized": %d, "of": 90, "references": 1000}, "canaries": []}, "curve": [
@@ -139,6 +141,36 @@ func TestCurvesAverageTrainingsThatEndAtDifferentRounds(t *testing.T) {
 	f = figuresOfResults(t, r)["canaries-memorized-by-round"]
 	if p := f.Series[0].Points; len(p) != 3 || p[1].X != 101 || p[2].X != 102 {
 		t.Errorf("the points are %+v, want one for each round, because a training was measured less often", p)
+	}
+}
+
+// A training by SGD has steps, and a model of images a loss per image.
+func TestAxesOfCurvesNameTheirUnits(t *testing.T) {
+	t.Parallel()
+	r := trained()
+	for i := range r.Cells {
+		r.Cells[i].unit, r.Cells[i].lossUnit = plan.Step, "nats per example"
+	}
+	found := figuresOfResults(t, r)
+	f := found["loss-by-step-training"]
+	if f == nil || f.X.Title != "step" || f.Y.Title != "training: loss (nats per example)" {
+		t.Errorf("of SGD: %+v", f)
+	}
+	if f = found["loss-by-step-c01"]; f == nil || f.X.Title != "step" || f.Y.Title != "loss (nats per example)" {
+		t.Errorf("of a cell by SGD: %+v", f)
+	}
+	for i := range 3 {
+		r.Cells[i].unit, r.Cells[i].lossUnit = plan.Round, "nats per token"
+	}
+	f = figuresOfResults(t, r)["loss-by-round-or-step-training"]
+	if f == nil || f.X.Title != "round or step" || f.Y.Title != "training: loss (nats per token, nats per example)" {
+		t.Errorf("of federated training and SGD: %+v", f)
+	}
+	for kind, want := range map[models.Kind]string{models.CIFGLSTM: "nats per token", models.GAN: "", models.Regressor: "absolute error per token"} {
+		e := experiment.Experiment{Model: experiment.Model{Kind: kind}}
+		if got := lossUnit(&e); got != want {
+			t.Errorf("the loss of %s is in %q, want %q", kind, got, want)
+		}
 	}
 }
 

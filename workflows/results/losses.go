@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"coalmine/internal/numbers"
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -19,7 +20,7 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// The losses along a training are metrics of its curve, in nats per token over all targets. The training
+// The losses along a training are metrics of its curve, means over all targets in lossUnit. The training
 // loss is the mean over the round (in central training, over the task that ends there), before each of its
 // steps. The validation loss comes from early stopping, the test loss from the utility audit.
 const (
@@ -52,9 +53,20 @@ var ofRound = []struct {
 
 // lossCurves are the curves in one figure.
 var lossCurves = []audits.Curve{
-	{Figure: "Loss", Axis: "loss (nats per token)", Name: "training", Metric: trainingLoss},
+	{Figure: "Loss", Name: "training", Metric: trainingLoss},
 	{Figure: "Loss", Name: "test", Metric: testLoss},
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
+}
+
+// lossUnit returns the unit of the losses of a model: nats, but for a regressor, and none for a gan.
+func lossUnit(e *experiment.Experiment) string {
+	switch kind := e.Model.Kind; {
+	case kind == models.GAN:
+		return ""
+	case kind == models.Regressor:
+		return "absolute error per " + e.Target()
+	}
+	return "nats per " + e.Target()
 }
 
 // addLosses sets the losses, rates and norms of the measured rounds from the metric rows and the recipe.

@@ -13,6 +13,7 @@ import (
 	"coalmine/internal/chart"
 	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
+	"coalmine/workflows/plan"
 )
 
 // setting is the unit that figures of all cells compare: a row of replicates, or a cell if there are no rows.
@@ -101,19 +102,24 @@ const meansText = "A point is the mean over the trainings of a setting, which di
 // curvesOf compares each curve along the trainings.
 func curvesOf(settings []setting) (list []comparison) {
 	var figures []curveFigure
+	var units []string // of rounds
 	for _, s := range settings {
 		for _, c := range s.cells {
+			if unit := string(cmp.Or(c.unit, plan.Round)); len(c.Curve) > 0 && !slices.Contains(units, unit) {
+				units = append(units, unit)
+			}
 			for _, f := range c.curveFigures() {
 				for _, curve := range f.curves {
-					figures = addMissing(figures, curve)
+					figures = addMissing(figures, curve, f.units)
 				}
 			}
 		}
 	}
+	unit := strings.Join(units, " or ")
 	for _, f := range figures {
 		for _, curve := range f.curves {
 			c := comparison{points: func(s *setting) []chart.Point { return s.curve(curve) }}
-			c.Title, c.X.Title, c.Y.Title = strings.ToLower(f.name)+" by round", "round", f.axisTitle()
+			c.Title, c.X.Title, c.Y.Title = strings.ToLower(f.name)+" by "+unit, unit, f.axisTitle()
 			if len(f.curves) > 1 {
 				c.Title, c.Y.Title = c.Title+", "+curve.Name, curve.Name+": "+c.Y.Title
 			}
@@ -124,14 +130,20 @@ func curvesOf(settings []setting) (list []comparison) {
 	return list
 }
 
-// addMissing adds a curve unless it exists.
-func addMissing(figures []curveFigure, curve audits.Curve) []curveFigure {
-	for _, f := range figures {
+// addMissing adds a curve unless it exists, and units that its figure lacks.
+func addMissing(figures []curveFigure, curve audits.Curve, units []string) []curveFigure {
+	for i := range figures {
+		f := &figures[i]
+		for _, unit := range units {
+			if f.name == curve.Figure && !slices.Contains(f.units, unit) {
+				f.units = append(f.units, unit)
+			}
+		}
 		if slices.ContainsFunc(f.curves, func(c audits.Curve) bool { return c.Figure == curve.Figure && c.Name == curve.Name }) {
 			return figures
 		}
 	}
-	return addCurve(figures, curve, 0)
+	return addCurve(figures, curve, 0, slices.Clone(units))
 }
 
 // curve returns the mean of a metric at each round. Trainings with equally many measurements are averaged
