@@ -486,6 +486,12 @@ await page.getByRole('button', { name: 'Depth' }).waitFor();
 await inspect('workers-busy');
 await page.unroute('**/workers/events');
 
+// Models of images count examples.
+await streamed(`**/runs/${run}/events`, { ...atWork, rate_unit: 'examples' });
+await page.goto(`${origin}/runs/${run}`);
+await shows('Examples/s');
+await page.unroute(`**/runs/${run}/events`);
+
 // Long tables: the first rows at once, all of them when asked for; and whatever is wide has room.
 const many = [...Array(300).keys()].map((i) => ({ ...atWork, run: `run-${i}`, experiment: 'a-long-name-of-an-experiment', state: i % 3 ? 'done' : 'failed', workers: [], running: [], note: 'a note of some length, about what was looked for', tags: ['one', 'two'], submitted: new Date(), cells: [...Array(4).keys()].map((c) => ({ cell: `c0${c + 1}`, label: 'x', state: 'done' })) }));
 await streamed('**/api/v1/events', { runs: many });

@@ -17,7 +17,7 @@ export interface Run {
   run: string; experiment: string; state: Phase; gate?: 'met' | 'failed'; error?: string;
   submitted?: string; started?: string; finished?: string;
   cells: Cell[]; nodes: { total: number; done: number; running: number; ready: number; waiting: number; failed: number };
-  running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; seconds_left: number | null; workers: Worker[]; queues?: Queue[];
+  running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; rate_unit?: string; seconds_left: number | null; workers: Worker[]; queues?: Queue[];
   unreadable?: boolean; from_storage?: boolean; age_seconds?: number; pace?: 'working' | 'slow' | 'stuck' | 'paused'; last_progress?: string; waits?: Wait[]; reasons?: string[];
   priority?: number; pinned?: boolean; pinned_cells?: string[]; note?: string; tags?: string[];
 }
@@ -50,7 +50,7 @@ export interface SoFar { unit: 'round' | 'step'; steps: number; measured: JsonOb
 export interface Experiment { name: string; cells: { name: string; experiment: JsonObject }[] }
 export interface Results { run: string; experiment: string; cells: ResultCell[] }
 
-export interface Curve { run: string; cell: string; label: string; axes: JsonObject; unit: 'round' | 'step'; steps: number; rounds: JsonObject[]; audited: JsonObject[]; clock: { round: number; time: string }[] }
+export interface Curve { run: string; cell: string; label: string; axes: JsonObject; unit: 'round' | 'step'; loss_unit?: string; steps: number; rounds: JsonObject[]; audited: JsonObject[]; clock: { round: number; time: string }[] }
 export interface Node {
   key: string; kind: string; label: string; cells: string[]; params: JsonObject; step?: number; inputs: { name: string; key: string }[]; committed: boolean;
   blobs: { name: string; bytes: number; sha256: string; stored: boolean }[]; attempt?: { id: string; worker: string; host: string; started: string; seconds: number };

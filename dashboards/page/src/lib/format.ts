@@ -31,3 +31,10 @@ export function bytes(n: number | undefined): string {
   const i = Math.min(units.length - 1, Math.floor(Math.log2(n) / 10));
   return `${(n / 1024 ** i).toFixed(i ? 1 : 0)} ${units[i]}`;
 }
+
+/** rateTitle heads the rates of runs: Tokens/s, or Targets/s if their units differ. */
+export function rateTitle(runs: { rate_unit?: string }[]): string {
+  const units = [...new Set(runs.map((r) => r.rate_unit ?? 'tokens'))];
+  const unit = units.length > 1 ? 'targets' : (units[0] ?? 'tokens');
+  return `${unit.charAt(0).toUpperCase()}${unit.slice(1)}/s`;
+}

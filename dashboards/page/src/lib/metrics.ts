@@ -48,5 +48,11 @@ export function axisText(value: Json | undefined): string {
   return Array.isArray(value) ? value.map(axisText).join(', ') : String(value);
 }
 
+/** withUnit is the title of the y axis of a metric along some trainings. */
+export function withUnit(name: string, curves: { loss_unit?: string }[]): string {
+  const units = new Set(/(^|_)loss$/.test(name) ? curves.flatMap((c) => c.loss_unit ?? []) : []);
+  return units.size > 0 ? `${label(name)} (${[...units].join(', ')})` : label(name);
+}
+
 /** label names a metric in words. */
 export const label = (name: string) => name.replace(/^(utility|audit)\./, '').replace(/[._]/g, ' ');
