@@ -255,6 +255,8 @@ func TestTimeLeftIsUnknownBeforeTrainingHasProgress(t *testing.T) {
 	model := b.Node(plantest.Report, plantest.Params{Salt: "model"}, chain.Origin)
 	b.Cell(model, model)
 	b.Cells[1].Tail = plan.Tail{Rounds: 24, Node: model}
+	audit := b.Node(plantest.Part, plantest.Params{Salt: "audit"}, model) // of unknown duration
+	b.Cell(audit, model)
 	r := x.begin("run", b.Done(t))
 	x.finish(r, &x.Graph.Node(chain.Origin.Key).Task, 1)
 	x.finish(r, x.Graph.Chain(chain.Recipe).Current.Join, 3)
@@ -265,6 +267,10 @@ func TestTimeLeftIsUnknownBeforeTrainingHasProgress(t *testing.T) {
 	a.Worker, a.Running, a.Progress = "w1", 8, queue.Progress{Done: 8, Total: 24}
 	if got := x.left(r); got != 16 {
 		t.Errorf("%v left, want the 16 seconds of the other training", got)
+	}
+	x.finish(r, x.Graph.Chain(chain.Recipe).Current.Join, 3)
+	if got := x.left(r); got != 16 {
+		t.Errorf("%v left after the first training, want the 16 seconds of the other", got)
 	}
 }
 

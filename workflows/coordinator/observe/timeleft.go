@@ -17,6 +17,8 @@ type estimate struct {
 	// durations of the chains' steps.
 	models map[storage.Key]bool
 	tails  map[storage.Key]float64
+	// trains reports whether a training has not ended.
+	trains bool
 	// free is the time until a slot is free.
 	free float64
 	// work is the remaining work in seconds of one slot, and longest the time until the last task ends if every
@@ -45,7 +47,7 @@ func (v *View) secondsLeft(r *graph.Run) *float64 {
 	if !e.trainings() {
 		return nil
 	}
-	if trains := e.work > 0; !e.nodes() && !trains {
+	if !e.nodes() && !e.trains {
 		return nil
 	}
 	left := e.longest
@@ -82,13 +84,17 @@ func (e *estimate) trainings() bool {
 		if joins == 0 || p.Width > 0 && parts == 0 {
 			return false
 		}
+		e.trains = true
 		steps := float64(p.Steps - max(ch.At, 0))
 		e.work += steps*(float64(p.Width)*part+join) - e.begun(ch)
 		e.longest = max(e.longest, e.trained(ch, p.Steps))
 	}
 	for key := range e.tails {
-		if n := e.Graph.Node(key); e.unfinished(n) && !e.timed(n) {
-			return false
+		if n := e.Graph.Node(key); e.unfinished(n) {
+			if !e.timed(n) {
+				return false
+			}
+			e.trains = true
 		}
 	}
 	return true
