@@ -253,6 +253,19 @@ func TestInitDryRunWritesNoFile(t *testing.T) {
 	}
 }
 
+// A text loses the words after the longest sequence.
+func TestInitTellsThatLongTextsAreCut(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "posts.csv")
+	for longest, want := range map[int]string{9: "none is longer", 400: " is not used"} {
+		dataOfInit[0].write(t, data, posts(1, 300, 9, longest))
+		printed := prints(t, "init", "--data", data, "--dry-run")
+		if !strings.Contains(printed, want) || strings.Contains(printed, "words after the cut") != (longest == 400) {
+			t.Errorf("of texts of up to %d words: %s", longest, printed)
+		}
+	}
+}
+
 func TestInitAsksForMissingFlags(t *testing.T) {
 	t.Parallel()
 	var asked strings.Builder

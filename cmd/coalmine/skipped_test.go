@@ -27,7 +27,7 @@ func TestResultsCountSkippedRecords(t *testing.T) {
 		writeFile(t, filepath.Join(dir, name), content)
 	}
 	refuses(t, `posts.csv, line 2: "author" is empty`, "run", file, "--home", home)
-	const left = `data.on_error left out 2 records of the source that are at fault, the first in file 1, line 2: "author" is empty`
+	const left = `data.on_error left out 2 faulty records of the source, the first in file 1, line 2: "author" is empty`
 	if printed := prints(t, "run", file, "--set", "data.on_error=skip", "--home", home); !strings.Contains(printed, left) {
 		t.Errorf("%q does not say %q", printed, left)
 	}

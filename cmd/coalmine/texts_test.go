@@ -52,11 +52,11 @@ func TestADirectoryOfTextFilesIsTrainedOn(t *testing.T) {
 		t.Fatalf("%v, %+v", err, entry)
 	}
 	code, _, messages := coalmine(t, "data", "import", dir, "--skip-faults", "--home", home)
-	if code != exitDone || !strings.Contains(messages, "left out 1 records of the source that are at fault, the first in file 1, user 0/0.txt, line 19") {
+	if code != exitDone || !strings.Contains(messages, "left out 1 faulty record of the source, the first in file 1, user 0/0.txt, line 19") {
 		t.Errorf("exit status %d: %s", code, messages)
 	}
 	prints(t, "run", file, "--home", home)
-	if printed := prints(t, "results", "latest", "--home", home); !strings.Contains(printed, "data.on_error left out 1 records of the source that are at fault, the first in file 1, user 0/0.txt, line 19") {
+	if printed := prints(t, "results", "latest", "--home", home); !strings.Contains(printed, "data.on_error left out 1 faulty record of the source, the first in file 1, user 0/0.txt, line 19") {
 		t.Error(printed)
 	}
 	refuses(t, "expected one of line, paragraph, file, of the form texts", "data", "inspect", dir, "--form", "csv", "--unit", "line")

@@ -148,7 +148,11 @@ func (t *csvTable) each(do func(line int, values []string) error, skip func(unit
 
 func explainCSV(wrong *csv.ParseError, want, got int) error {
 	if errors.Is(wrong, csv.ErrFieldCount) {
-		return fmt.Errorf("%d values; expected %d, as the first row has names", got, want)
+		remedy := ""
+		if got > want {
+			remedy = "; quote values that contain the separator"
+		}
+		return fmt.Errorf("%d values; expected %d, one for each name in the first row%s", got, want, remedy)
 	}
 	if errors.Is(wrong, csv.ErrQuote) {
 		return errOpenQuote

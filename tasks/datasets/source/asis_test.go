@@ -117,7 +117,7 @@ func TestUnclosedQuoteIsRejectedDespiteSkipFaults(t *testing.T) {
 		"never closed":        {"user\ttext\nann\t\"it begins\n" + rows, "posts, line 2: the quote that opens in this line is not closed"},
 		"closed within a row": {"user\ttext\nann\t\"it begins\n" + rows + "ann\tsays \"so\" twice\n", "posts, line 2: the quote that opens in this line is not closed"},
 		"in a second text":    {"user\ttext\n\"an\nn\"\t\"it begins\n" + rows, "posts, line 3: the quote that opens in this line is not closed"},
-		"wrong number":        {"user\ttext\nann\t\"it\nbegins\"\tand more\n", "posts, line 2: 3 values; expected 2"},
+		"wrong number":        {"user\ttext\nann\t\"it\nbegins\"\tand more\n", "posts, line 2: 3 values; expected 2, one for each name in the first row; quote values that contain the separator"},
 		"a row without end":   {"user\ttext\nann\t\"" + strings.Repeat("bob\tred\n", 1<<18), "posts, line 2: the row that begins in this line is longer than"},
 	} {
 		for _, skip := range []bool{false, true} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -81,9 +82,9 @@ type Skipped struct {
 	First []string `json:"first"`
 }
 
-// String returns "data.on_error left out 3 records that are at fault, the first: …".
+// String returns "data.on_error left out 3 faulty records of the source, the first in …".
 func (s *Skipped) String() string {
-	return fmt.Sprintf("data.on_error left out %d records of the source that are at fault, the first in %s", s.Records, s.First[0])
+	return fmt.Sprintf("data.on_error left out %s of the source, the first in %s", readable.Count(s.Records, "faulty record"), s.First[0])
 }
 
 // firstSkipped is the number of faults in Skipped.First.

@@ -390,7 +390,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 	ann := "ann"
 	must.Do(t, parquet.Write(&table, []nullable{{&ann, "hello"}, {nil, "there"}, {&ann, "again"}}))
 	return map[string]faulty{
-		"CSV: a missing value":       {as(forms.CSV), "user,text\nann,hello\nbob\ncat,there\n", "posts, line 3: 1 values; expected 2, as the first row has names", 2},
+		"CSV: a missing value":       {as(forms.CSV), "user,text\nann,hello\nbob\ncat,there\n", "posts, line 3: 1 values; expected 2, one for each name in the first row", 2},
 		"CSV: an empty user":         {as(forms.CSV), "user,text\nann,hello\n,there\n", `posts, line 3: "user" is empty`, 1},
 		"CSV: no such column":        {as(forms.CSV), "name,text\nann,hello\n", `posts: there is no column "user"; expected one of "name", "text": name them by data.columns, or by --column user=NAME`, 0},
 		"CSV: a bare quote":          {as(forms.CSV), "user,text\nann,he\"llo\nbob,there\n", "posts, line 2: a quote stands in a value that does not begin with one", 1},
@@ -529,7 +529,7 @@ func TestUnclosedRowIsRejectedAtLineLimit(t *testing.T) {
 func TestSourceOfFaultsOnlyReportsFirstFault(t *testing.T) {
 	t.Parallel()
 	_, err := readAs(t, Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}, []byte("user,text\n,hello\nann,\n"))
-	if err == nil || err.Error() != `posts: holds no records beside 2 that are at fault, the first in file 1, line 2: "user" is empty` {
+	if err == nil || err.Error() != `posts: each of 2 records is faulty, the first in file 1, line 2: "user" is empty` {
 		t.Errorf("got %v", err)
 	}
 }
