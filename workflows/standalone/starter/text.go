@@ -69,7 +69,11 @@ func (p *Proposal) Text() []byte {
 func (p *Proposal) writeData(w *writer) {
 	d, source, parts := p.data, &p.facts.Source, &p.facts.Parts
 	w.line("data:", "")
-	w.explained("  source: "+scalar(p.Source), "%s, %d words", readable.Count(source.Examples, "text"), source.Words)
+	cut, longer := "", "none is longer"
+	if n := source.CutExamples; n > 0 {
+		cut, longer = " after the cut", "the rest of "+readable.Count(n, "text")+" is not used"
+	}
+	w.explained("  source: "+scalar(p.Source), "%s, %d words%s", readable.Count(source.Examples, "text"), source.Words, cut)
 	if d.Form != "" {
 		w.line("  form: "+string(d.Form), "")
 	}
@@ -86,7 +90,7 @@ func (p *Proposal) writeData(w *writer) {
 	if d.Split != "" {
 		w.line("  split: "+scalar(d.Split), "")
 	}
-	w.explained(fmt.Sprintf("  sequence: %d", p.sequence), "words at which a text is cut; %s longer", cutText(source.CutExamples))
+	w.explained(fmt.Sprintf("  sequence: %d", p.sequence), "words at which a text is cut; %s", longer)
 	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, readable.Share(p.unknown))
 	p.writeUsers(w)
 	if p.Percent < 100 {
@@ -110,14 +114,6 @@ func (p *Proposal) writeUsers(w *writer) {
 		return
 	}
 	w.explained("  users: {words: 0}", "%s, as they are, in the training part", users)
-}
-
-// cutText returns a text such as "12 texts are", or "none is".
-func cutText(cut int) string {
-	if cut == 0 {
-		return "none is"
-	}
-	return readable.Count(cut, "text") + " are"
 }
 
 // columnsText returns the block of columns with names other than the defaults, or "".
