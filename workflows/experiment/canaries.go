@@ -247,7 +247,7 @@ func (d *decoder) completeFormat(f *CanaryFormat, path string, data *Data) {
 }
 
 func (c *checker) canaries() {
-	if c.Canaries == nil {
+	if c.Canaries == nil || c.Data.Level.Scheme().Images { // see textAlone
 		return
 	}
 	for i, f := range c.Canaries.AllFormats() {
@@ -269,7 +269,7 @@ func (c *checker) canaries() {
 
 // configurations checks the fields that determine how often canaries are inserted.
 func (c *checker) configurations() {
-	if c.Canaries == nil {
+	if c.Canaries == nil || c.Data.Level.Scheme().Images { // see textAlone
 		return
 	}
 	const pu, pe = "canaries.user_probability", "canaries.example_probability"

@@ -164,8 +164,12 @@ func (c *checker) shape() {
 
 // textAlone rejects blocks that need texts.
 func (c *checker) textAlone() {
+	remedy := "set it to null for this cell"
+	if c.present[designPath] != nil {
+		remedy = "keep only the design, for the canaries of audit.one_run and audit.many_runs"
+	}
+	c.refuse([]string{"canaries"}, []string{"data.level"}, "are sequences of words or bytes, which images cannot contain (data.level: image); %s", remedy)
 	for _, block := range [][2]string{
-		{"canaries", "are sequences of words or bytes, which images cannot contain"},
 		{"data.sanitize", "finds personal text, which images do not contain"},
 		{"data.disagreement", "compares two language models on sentences, which images are not"},
 	} {

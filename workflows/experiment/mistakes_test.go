@@ -118,6 +118,23 @@ func TestLargeGridIsRejectedBeforeExpansion(t *testing.T) {
 	}
 }
 
+// Images have canaries of audits alone, of whatever probabilities the block has.
+func TestCanariesInImagesAreOneMistake(t *testing.T) {
+	t.Parallel()
+	const are = "canaries: are sequences of words or bytes, which images cannot contain (data.level: image); "
+	for block, remedy := range map[string]string{
+		"{design: mislabelled, user_probability: 1/40}":                                     "keep only the design, for the canaries of audit.one_run and audit.many_runs",
+		"{design: mislabelled, user_probability: 1/40, example_probability: [10%, 10%]}":    "keep only the design, for the canaries of audit.one_run and audit.many_runs",
+		"{user_probability: 1/40}":                                                          "set it to null for this cell",
+		"{user_probability: 1/40, example_probability: 10%, format: \"my pin is # # # #\"}": "set it to null for this cell",
+	} {
+		_, err := Parse("x.yaml", []byte(minimal+"canaries: "+block+"\naudit: {one_run: {canaries: 99}}\n"), Options{Sets: []string{"data.level=image", "model.kind=cnn"}})
+		if want := "x.yaml:4:11: " + are + remedy; err == nil || err.Error() != want {
+			t.Errorf("canaries: %s:\n%v\nwant\n%s", block, err, want)
+		}
+	}
+}
+
 func TestCanaryDesignMistakeIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	const designs = "expected one of random, rare-words, own-word, learned, mislabelled"
