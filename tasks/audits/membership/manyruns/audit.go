@@ -146,7 +146,7 @@ func powerless(claim privacy.Recipe, proved privacy.Epsilon, confidence float64,
 	if math.IsInf(float64(proved), 1) || slices.ContainsFunc(rates, func(r empirical.Rates) bool { return r.Epsilon(claim.Delta, confidence) > float64(proved) }) {
 		return false
 	}
-	curve, err := empirical.CurveOf(claim)
+	curve, err := onerun.SharedCurve(claim)
 	return err == nil && !slices.ContainsFunc(rates, func(r empirical.Rates) bool { return r.Refutes(curve, 1-confidence) })
 }
 

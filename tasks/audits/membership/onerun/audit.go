@@ -280,12 +280,9 @@ func (o *Block) powerless(s *audits.Setting, d *audits.Data) []string {
 }
 
 // contradicts reports whether guesses that are all right refute the trade-off curve of a claim. It is true if
-// the curve is unknown, or of random cohorts: that takes too long for each cell of a plan.
+// the curve is unknown.
 func (o *Block) contradicts(s *audits.Setting, claim privacy.Recipe) bool {
-	if sampled(claim.Sampling) {
-		return true
-	}
-	curve, err := empirical.CurveOf(claim)
+	curve, err := SharedCurve(claim)
 	refutes := o.refutes(s, curve, 1-each(o.Confidence.Float64(), len(o.Guesses.choices())))
 	return err != nil || slices.ContainsFunc(o.Guesses.choices(), func(g Guesses) bool {
 		k := g.KPlus + g.KMinus
@@ -527,7 +524,7 @@ func (v *Outcome) contradiction(proved *privacy.Report) string {
 		return ""
 	}
 	of := ""
-	if t := v.TradeOff; t != nil && (t.Independent || !sampled(proved.Sampling)) {
+	if v.TradeOff != nil {
 		of = ", and the trade-off curve is not refuted,"
 	}
 	return fmt.Sprintf("; POWERLESS against epsilon_proved %s: this bound is below it%s however good the guesses are; use more canaries", proved.EpsilonProved, of)

@@ -47,12 +47,15 @@ func TestAnAuditThatCannotContradictTheClaimGivesAWarning(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]string{
 		"training.privacy.noise_multiplier=2": "audit.one_run is powerless against the proved epsilon of 4.38", "training.privacy.noise_multiplier=6": "",
-		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true":                                 "the bound is 1.58, and the trade-off curve is not refuted; use more canaries or guesses",
-		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true audit.one_run.canaries=600":      "",
-		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true training.sampling=poisson":       "",
-		"training.privacy.noise_multiplier=2 audit.one_run.canaries_of=update":                             "",
-		"training.privacy.noise_multiplier=0.4 audit.one_run.canaries_of=update audit.one_run.canaries=16": "and the trade-off curve is not refuted",
-		"training.privacy.noise_multiplier=0":                                                              "",
+		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true":                                                                                                 "the bound is 1.58, and the trade-off curve is not refuted; use more canaries or guesses",
+		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true audit.one_run.canaries=600":                                                                      "",
+		"training.privacy.noise_multiplier=2 audit.one_run.trade_off=true training.sampling=poisson":                                                                       "",
+		"training.cohort=40000 training.rounds=9 training.privacy.noise_multiplier=0.5 audit.one_run.trade_off=true training.sampling=poisson":                             "and the trade-off curve is not refuted",
+		"training.cohort=40000 training.rounds=9 training.privacy.noise_multiplier=0.5 audit.one_run.trade_off=true training.sampling=fixed-size":                          "and the trade-off curve is not refuted",
+		"training.cohort=40000 training.rounds=9 training.privacy.noise_multiplier=0.5 audit.one_run.trade_off=true audit.one_run.canaries=6000 training.sampling=poisson": "",
+		"training.privacy.noise_multiplier=2 audit.one_run.canaries_of=update":                                                                                             "",
+		"training.privacy.noise_multiplier=0.4 audit.one_run.canaries_of=update audit.one_run.canaries=16":                                                                 "and the trade-off curve is not refuted",
+		"training.privacy.noise_multiplier=0": "",
 	} {
 		sets := append([]string{"training.sampling=shuffled", "training.privacy.clip=1", "training.privacy.delta=1e-5"}, strings.Fields(sets)...)
 		spec := must.Get(resolved(t, 392_000, sets...))(t)

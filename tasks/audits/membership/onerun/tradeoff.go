@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 
 	"coalmine/internal/lists"
@@ -158,8 +159,7 @@ func (p *BoundParams) compare(v *Outcome, counts population.PartitionMetrics) er
 }
 
 // curveContradicts reports whether guesses that are all right refute the trade-off curve of a report: the guesses
-// made by the curve of independent canaries, or else one for each coin. It is true if the curve is unknown. Random
-// cohorts without independent canaries are not judged, because a curve for each row takes too long.
+// made by the curve of independent canaries, or else one for each coin. It is true if the curve is unknown.
 func (v *Outcome) curveContradicts(proved *privacy.Report) bool {
 	switch t := v.TradeOff; {
 	case t == nil:
@@ -168,10 +168,8 @@ func (v *Outcome) curveContradicts(proved *privacy.Report) bool {
 		return true
 	case t.Independent:
 		return t.EpsilonLargest >= proved.EpsilonProved
-	case sampled(proved.Sampling):
-		return false
 	}
-	curve, err := empirical.CurveOf(ClaimOf(proved))
+	curve, err := SharedCurve(ClaimOf(proved))
 	return err != nil || empirical.Refutes(empirical.Outcome{Units: v.Canaries, Guesses: v.Canaries, Correct: v.Canaries}, curve, 1-v.Confidence)
 }
 
@@ -181,6 +179,17 @@ func ClaimOf(r *privacy.Report) privacy.Recipe {
 		Population: r.Population, Cohort: r.Cohort, Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Delta: r.Delta,
 		Sampling: r.Sampling, Conversion: r.Conversion, Unit: r.Unit, Separation: r.Separation, Participations: r.Participations,
 	}
+}
+
+// SharedCurve returns the trade-off curve of a claim, with random cohorts from a population that is rounded up by less
+// than 1/32: cells that differ in their seeds share it, because it takes long to compute. A larger population only
+// raises the curve, which then is refuted more easily.
+func SharedCurve(claim privacy.Recipe) (empirical.Curve, error) {
+	if sampled(claim.Sampling) {
+		step := 1 << max(0, bits.Len(uint(claim.Population))-6)
+		claim.Population = (claim.Population + step - 1) / step * step
+	}
+	return empirical.CurveOf(claim)
 }
 
 // Ceiling is approximately the most that an audit can prove about a training that is as private as it claims,
