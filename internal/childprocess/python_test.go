@@ -9,6 +9,17 @@ import (
 	"testing/fstest"
 )
 
+func TestAMissingModuleIsExplained(t *testing.T) {
+	lines := []string{"Traceback (most recent call last):", "ModuleNotFoundError: No module named 'numpy.linalg'"}
+	message := (&FailedError{io.EOF, lines}).Error()
+	if want := "\n  the Python of the command lacks the module numpy.linalg: install it there, or name another Python in the command, such as /usr/bin/python3"; !strings.HasSuffix(message, want) || len(lines) != 2 {
+		t.Errorf("%q, want the last line %q", message, want)
+	}
+	if message := (&FailedError{io.EOF, lines[:1]}).Error(); strings.Contains(message, "install") {
+		t.Errorf("another failure is explained by %q", message)
+	}
+}
+
 // The environment and the offer are shared by tests.
 func TestCommandsFindTheOfferedModulesLast(t *testing.T) {
 	withdraw := OfferPython(fstest.MapFS{"mine/part.py": {Data: []byte("x = 1")}})

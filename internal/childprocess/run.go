@@ -99,7 +99,18 @@ func (e *FailedError) Error() string {
 	if len(e.Lines) == 0 {
 		return e.Err.Error() + "; it said nothing"
 	}
-	return e.Err.Error() + "; its last lines:\n  " + strings.Join(e.Lines, "\n  ")
+	return e.Err.Error() + "; its last lines:\n  " + strings.Join(Explained(e.Lines), "\n  ")
+}
+
+// Explained returns the last lines of a command. If Python lacks a module, it adds a line with the next step.
+func Explained(lines []string) []string {
+	for _, line := range slices.Backward(lines) {
+		if _, rest, found := strings.Cut(line, "ModuleNotFoundError: No module named '"); found {
+			module, _, _ := strings.Cut(rest, "'")
+			return append(slices.Clone(lines), fmt.Sprintf("the Python of the command lacks the module %s: install it there, or name another Python in the command, such as /usr/bin/python3", module))
+		}
+	}
+	return lines
 }
 
 func (e *FailedError) Unwrap() error { return e.Err }

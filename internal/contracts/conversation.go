@@ -436,5 +436,5 @@ func (t *Conversation) withLastLines(err error) error {
 	if len(lines) == 0 {
 		return fmt.Errorf("%w; it printed nothing to standard error", err)
 	}
-	return fmt.Errorf("%w; its last lines on standard error:\n  %s", err, strings.Join(lines, "\n  "))
+	return fmt.Errorf("%w; its last lines on standard error:\n  %s", err, strings.Join(childprocess.Explained(lines), "\n  "))
 }
