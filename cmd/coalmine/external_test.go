@@ -398,6 +398,36 @@ func TestMissingStepOfTrainingIsReported(t *testing.T) {
 	}
 }
 
+// The trial before a run finds a wrong step. It accepts a cohort that only its few examples are too few for.
+func TestWrongStepIsReportedBeforeTheRun(t *testing.T) {
+	t.Parallel()
+	claim := strings.NewReplacer(`"population":120,"cohort":2`, `"population":'$n',"cohort":60`, `"sampling":"fixed-size"`, `"sampling":"poisson"`).Replace(stepper)
+	for name, c := range map[string]struct{ from, to, want string }{
+		"right":      {"", "", ""},
+		"population": {`'$n'`, `'$((n-1))'`, "will fail after the training: its describe has a population of"},
+		"methods":    {`"methods":["initial","sample","step"]`, `"methods":["steps"]`, `will fail after the training: its describe: its methods are ["steps"]; expected "step" among them`},
+		"noise":      {`"noise_multiplier":1`, `"noise_multiplier":0`, "will fail after the training: its describe: noise_multiplier is 0"},
+		"same noise": {"$two", "$one", "will fail after the training: its step of round 1 has the same noise by another seed"},
+		"empty":      {"[3,7]", "[]", ""},
+		"dies":       {`result='{"members":[3,7]}'`, "exit 3", "could not be tried: command"},
+		"library":    {`result='{"members":[3,7]}'`, `echo "ModuleNotFoundError: No module named 'torch'" >&2; exit 1`, "could not be tried: command \"sh step.sh\": it ended with exit status 1, and left 1 of 3 requests unanswered; its last lines on standard error: the Python of the command lacks the module torch: install it there, or name another Python in the command"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, home := smallFiles(t, unauditedFile+"audit: {utility: false, neighbours: {repeats: 20}}\n", string(taskstest.Text(300)))
+			code := filepath.Join(filepath.Dir(path), "trainer")
+			must.Do(t, os.Mkdir(code, 0o700))
+			writeFile(t, filepath.Join(code, "train.sh"), `echo weights > out/model; echo '{"model":"out/model","step":"sh step.sh"}' > out/result.json`)
+			writeFile(t, filepath.Join(code, "step.sh"), `n=$(sed 's/.*"examples": *\([0-9]*\).*/\1/; t; d' in/job.json)`+"\n"+strings.Replace(claim, c.from, c.to, 1))
+			_, _, messages := coalmine(t, "run", path, "--home", home)
+			before, _, _ := strings.Cut(messages, "\nrun ")
+			if !strings.Contains(before, c.want) || strings.Contains(before, "warning") != (c.want != "") {
+				t.Errorf("it prints\n%s\nwant %q before the run", messages, c.want)
+			}
+		})
+	}
+}
+
 func checkTrain(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	status, out, messages := coalmine(t, append([]string{"contract", "check", "train"}, args...)...)

@@ -51,13 +51,13 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 	}
 }
 
-// trial tries the program of a cell, until end at the latest, and notes a failure. done names the trial in the note,
+// trial tries the program of a cell, until end at the latest, and warns of a failure. done names the trial in the warning,
 // such as "measured".
 func (g *global) trial(ctx context.Context, end time.Time, cell, done string, try func(context.Context) error) {
 	limited, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("the program did not end within %v", maxMeasuring))
 	defer cancel()
 	if err := goroutines.Recover(func() error { return try(limited) }); err != nil && ctx.Err() == nil {
-		g.note("the program of %s was not %s: %s", cell, done, firstAndLast(err.Error()))
+		g.note("warning: the program of %s could not be %s: %s", cell, done, firstAndLast(err.Error()))
 	}
 }
 

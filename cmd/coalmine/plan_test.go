@@ -203,7 +203,7 @@ func TestTimedOutTrialIsReported(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if got, want := stderr.String(), "the program of c01 was not tried: the program did not end within 1m0s"; strings.Contains(got, want) != (ctx.Err() == nil) {
+		if got, want := stderr.String(), "the program of c01 could not be tried: the program did not end within 1m0s"; strings.Contains(got, want) != (ctx.Err() == nil) {
 			t.Errorf("it notes %q; want %q, and nothing after an interrupt", got, want)
 		}
 	}

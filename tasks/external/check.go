@@ -45,7 +45,7 @@ type Check struct {
 	Write []string
 
 	sample Sample // checkSample if it has no users
-	abrupt bool   // as in training
+	brief  bool   // as in training
 }
 
 // CheckReport is the result of a Check.
@@ -125,7 +125,7 @@ func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*tr
 	defer x.held.Close()
 	x.training = &training{
 		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot, Replay: c.Replay}, terms: c.Terms, workspace: w,
-		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true, abrupt: c.abrupt,
+		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true, brief: c.brief,
 	}
 	if err := x.prepare(ctx, c.Code); err != nil {
 		w.Remove()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/contracts"
 	"coalmine/internal/lists"
@@ -81,16 +82,17 @@ func (p *Pace) replaying(ctx context.Context) (float64, error) {
 	return pace.Each * float64(p.Replay.Repeats-fewReplays), err
 }
 
-// Lacks trains for one round on a few examples, and returns a sentence about a missing part of the replay
-// that the job asks for; "" if none is missing. It returns an error if it cannot tell.
+// Lacks trains for one round on a few examples, checks the step command, and returns a sentence about a missing or
+// wrong part of the replay that the job asks for; "" if it finds none. It returns an error if it cannot tell.
 func (p *Pace) Lacks(ctx context.Context) (string, error) {
 	one := *p
 	one.Rounds = 1
 	x, err := one.trained(ctx, fewExamples, fewReplays)
 	if err == nil {
-		x.workspace.Remove()
+		defer x.workspace.Remove()
+		err = x.stepsOnFew(ctx)
 	}
-	if v, ok := errors.AsType[*contracts.Violation](err); ok && v.Rule == TellsOfReplays {
+	if v, ok := errors.AsType[*contracts.Violation](err); ok && slices.Contains([]contracts.Rule{TellsOfReplays, StatesItsClaim, StepsByRequest}, v.Rule) {
 		return v.Error(), nil
 	}
 	return "", err
@@ -100,7 +102,7 @@ func (p *Pace) Lacks(ctx context.Context) (string, error) {
 // job asks for a replay. It kills the command at once when ctx ends.
 func (p *Pace) trained(ctx context.Context, examples, replays int) (*trial, error) {
 	c := p.Check
-	c.abrupt = true
+	c.brief = true
 	if c.Replay != nil {
 		c.Replay = &Replay{Repeats: min(c.Replay.Repeats, replays)}
 	}

@@ -161,7 +161,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 		return nil, err
 	}
 	s := &Stepper{conversation: conversation, workspace: x.workspace}
-	err = s.introduce(ctx, x.members)
+	err = s.introduce(ctx, x)
 	if err == nil {
 		err = s.initial(ctx, x.params.Seed)
 	}
@@ -175,16 +175,20 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 	return s, nil
 }
 
-func (s *Stepper) introduce(ctx context.Context, members map[string]int) error {
+func (s *Stepper) introduce(ctx context.Context, x *training) error {
 	about := map[string][]int{"versions": contract.Versions()}
 	return s.conversation.Ask(ctx, describeMethod, describeMethod, about, func(result json.RawMessage) error {
 		if err := contract.Describes(StatesItsClaim, result, &s.Claim, &s.Claim.Identity); err != nil {
 			return err
 		}
-		if err := s.Claim.check(); err != nil {
+		claim := s.Claim
+		if x.brief {
+			claim.Cohort = min(claim.Cohort, claim.Population)
+		}
+		if err := claim.check(); err != nil {
 			return StatesItsClaim.Errorf("its describe: %v", err)
 		}
-		if n := members[s.Claim.Unit]; s.Claim.Population != n {
+		if n := x.members[s.Claim.Unit]; s.Claim.Population != n {
 			return StatesItsClaim.Errorf("its describe has a population of %d; expected all %s of the training data: one that it learns nothing from has a gradient of zero", s.Claim.Population, readable.Count(n, s.Claim.Unit))
 		}
 		return nil
@@ -329,7 +333,26 @@ func (x *trial) steps(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	return cmp.Or(s.conforms(ctx, x.params.Seed), s.Close()) // the first error decides
+	if err = s.conforms(ctx, x.params.Seed); err == nil {
+		err = s.samplesBySeed(ctx, x.params.Seed, x.params.Seed+1)
+	}
+	return cmp.Or(err, s.Close()) // the first error decides
+}
+
+// stepsOnFew checks the step command, if there is one, by requests that a right one answers rightly for any data.
+func (x *trial) stepsOnFew(ctx context.Context) error {
+	r, err := x.ended()
+	if err != nil || r.Step == "" {
+		return err
+	}
+	s, err := startStepper(ctx, x.training, r)
+	if err != nil {
+		return err
+	}
+	if err = s.conforms(ctx, x.params.Seed); errors.Is(err, errNoMembers) {
+		err = nil
+	}
+	return cmp.Or(err, s.Close())
 }
 
 // withoutStep explains how audit.neighbours replays a training that names no step.
@@ -369,10 +392,7 @@ func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 	case equal("noisy", "noisy by another seed"):
 		return StepsByRequest.Errorf("its step of round %d has the same noise by another seed", r.Round)
 	}
-	if err := s.withoutOne(ctx, r, replay.Subtract(answers["noisy by another seed"], answers["clean"])); err != nil {
-		return err
-	}
-	return s.samplesBySeed(ctx, seed, other)
+	return s.withoutOne(ctx, r, replay.Subtract(answers["noisy by another seed"], answers["clean"]))
 }
 
 // withoutOne leaves out a member of the batch, which must not change the noise.
@@ -400,6 +420,8 @@ func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64
 // sameNoise is the tolerance for rounding of the noise, as a share of its norm.
 const sameNoise = 1e-3
 
+var errNoMembers = AnswersSteps.Errorf("its samples of rounds 1 to %d have no member", maxSampled)
+
 // anyBatch returns a request for the first round with a nonempty batch.
 func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error) {
 	for round := 1; round <= maxSampled; round++ {
@@ -418,5 +440,5 @@ func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error
 			return StepRequest{Round: round, Parameters: initialFile, Batch: members, Without: []int{}, Clip: s.Claim.Clip}, nil
 		}
 	}
-	return StepRequest{}, AnswersSteps.Errorf("its samples of rounds 1 to %d have no member", maxSampled)
+	return StepRequest{}, errNoMembers
 }

@@ -141,8 +141,9 @@ type training struct {
 	watched func() error
 	// eager keeps every checkpoint found, instead of one every few seconds.
 	eager bool
-	// abrupt kills the command at once when ctx ends, without time to end after SIGTERM.
-	abrupt bool
+	// brief reports a trial before a training. Its data may be fewer than a cohort, and the command is killed at once
+	// when ctx ends, without time to end after SIGTERM.
+	brief bool
 }
 
 // run runs the command, which continues from the state that resume found.
@@ -154,7 +155,7 @@ func (x *training) run(ctx context.Context) error {
 	command := childprocess.Command{
 		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(),
 	}
-	if x.abrupt {
+	if x.brief {
 		command.Grace = childprocess.NoGrace
 	}
 	err := x.workspace.Run(ctx, command, watch)
