@@ -220,6 +220,38 @@ func TestTheStandardErrorIsTheSpreadOfEstimates(t *testing.T) {
 	}
 }
 
+// 40 unseen canaries have a mean and a deviation as uncertain as 40 values have. The standard error of the deviation of
+// 4,000 draws is 1.1%; without the error of the unseen mean it would be off by 10%.
+func TestFewUnseenCanariesMakeAnEstimateUncertain(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(9, 10))
+	seen, unseen := Normal{4, 1}, Normal{0, 1.2}
+	const ofSeen, ofUnseen = 1000, 40
+	e := must.Get(estimate(seen, unseen, ofSeen, ofUnseen, 1e-5))(t)
+	var epsilons []float64
+	for range 4000 {
+		with := Normal{seen.Mean + rng.NormFloat64()*seen.Deviation/math.Sqrt(ofSeen), seen.Deviation * math.Exp(rng.NormFloat64()/math.Sqrt(2*ofSeen))}
+		without := Normal{unseen.Mean + rng.NormFloat64()*unseen.Deviation/math.Sqrt(ofUnseen), unseen.Deviation * math.Exp(rng.NormFloat64()/math.Sqrt(2*ofUnseen))}
+		epsilons = append(epsilons, must.Get(Epsilon(with, without, 1e-5))(t))
+	}
+	if spread := must.Get(FitNormal(epsilons))(t); math.Abs(e.StandardError/spread.Deviation-1) > 0.05 {
+		t.Errorf("standard error %v, and a spread of %v", e.StandardError, spread.Deviation)
+	}
+}
+
+// Heads of variance 8/3 around 5 and tails of 2/3 around 1 have the pooled variance (8 + 2)/4, so the shift is
+// 4/sqrt(2.5), with the squared error 1/3 + 1/3 + 6.4/(2 4).
+func TestAGaussianEstimateHasTheErrorOfItsShift(t *testing.T) {
+	t.Parallel()
+	e := must.Get(EstimateGaussian([]bool{true, false, true, false, true, false}, []float64{3, 0, 5, 1, 7, 2}, 1e-5))(t)
+	epsilon := func(shift float64) float64 { return must.Get(Epsilon(Normal{0, 1}, Normal{shift, 1}, 1e-5))(t) }
+	const h = 1e-4
+	want := (epsilon(e.Shift+h) - epsilon(e.Shift-h)) / (2 * h) * math.Sqrt(2./3+0.8)
+	if math.Abs(e.Shift-4/math.Sqrt(2.5)) > 1e-12 || math.Abs(e.Epsilon-epsilon(e.Shift)) > 1e-9 || math.Abs(e.StandardError/want-1) > 1e-5 {
+		t.Errorf("estimate %+v; want the shift %v and the standard error %v", e, 4/math.Sqrt(2.5), want)
+	}
+}
+
 func TestEstimateRejectsBadStatistics(t *testing.T) {
 	t.Parallel()
 	fine := []float64{0.1, 0.2}

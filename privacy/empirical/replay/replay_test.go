@@ -125,6 +125,70 @@ func TestIntervalsOfNoiseCover(t *testing.T) {
 	}
 }
 
+// examined returns a test of rounds with these cohorts and with this noise along the moves.
+func examined(t *testing.T, c replay.Claim, name string, cohorts [][]int, along ...float64) replay.Test {
+	t.Helper()
+	o, rng := &replay.Observations{Parts: []replay.Columns{{Name: "w", Lead: 2, Count: 2}}, Cohorts: cohorts, Along: along}, rand.New(rand.NewPCG(7, 8))
+	for round := range cohorts {
+		o.Noise, o.Whole = append(o.Noise, []float64{rng.NormFloat64(), rng.NormFloat64()}), append(o.Whole, round%2 == 0)
+	}
+	c.NoiseMultiplier = 1
+	f := replay.Examine(c, o, falseAlarm)
+	i := slices.IndexFunc(f.Tests, func(x replay.Test) bool { return x.Name == name })
+	if i < 0 {
+		t.Fatalf("no test %q: %+v", name, f.Tests)
+	}
+	return f.Tests[i]
+}
+
+// Members of shuffled cohorts take part once an epoch, those of separated ones with the separation and as often as
+// claimed.
+func TestParticipationsAreAsFarApartAsClaimed(t *testing.T) {
+	t.Parallel()
+	shuffled := replay.Claim{Sampling: privacy.Shuffled, Population: 4, Cohort: 2}
+	separated := replay.Claim{Sampling: privacy.Separated, Population: 4, Cohort: 1, Separation: 3, Participations: 2}
+	for _, c := range []struct {
+		claim   replay.Claim
+		cohorts [][]int
+		want    float64
+		of      string
+	}{
+		{shuffled, [][]int{{0, 1}, {2, 3}, {0, 2}, {1, 3}}, 1, ""},
+		{shuffled, [][]int{{0, 1}, {2, 3}, {0, 2}, {2, 3}}, 0, "member 2 in round 4"},
+		{separated, [][]int{{0}, {1}, {2}, {0}}, 1, ""},
+		{separated, [][]int{{0}, {1}, {0}, {2}}, 0, "member 0 in round 3"},
+		{separated, [][]int{{0}, {1}, {2}, {0}, {1}, {2}, {0}}, 0, "member 0 in round 7"},
+	} {
+		if got := examined(t, c.claim, replay.ParticipationTest, c.cohorts); got.P != c.want || got.Of != c.of {
+			t.Errorf("%s, cohorts %v: %+v", c.claim.Sampling, c.cohorts, got)
+		}
+	}
+}
+
+// Of rounds two apart, the first two pairs share no round, and are counted together; so are the next two.
+func TestPairsOfRoundsAreCountedWithPairsOfOtherRounds(t *testing.T) {
+	t.Parallel()
+	claim := replay.Claim{Sampling: privacy.FixedSize, Population: 100, Cohort: 2}
+	cohorts := [][]int{{1, 2}, {3, 4}, {1, 2}, {3, 4}, {5, 6}, {7, 8}}
+	if got := examined(t, claim, replay.OverlapTest, cohorts); got.Of != "rounds 2 apart, from round 1" || got.Statistic != 4 || got.Freedom != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Any of the 100 members may be the one in all four rounds, and the noise may lengthen or shorten all of eight equal
+// moves: 100 (2/100)^4 and 2 exp(-8/2).
+func TestPValuesCountMembersAndSigns(t *testing.T) {
+	t.Parallel()
+	claim := replay.Claim{Sampling: privacy.FixedSize, Population: 100, Cohort: 2}
+	cohorts := [][]int{{1, 2}, {1, 3}, {1, 4}, {1, 5}}
+	if got := examined(t, claim, replay.ParticipationTest, cohorts); got.Of != "member 1" || math.Abs(got.P/1.6e-5-1) > 1e-9 {
+		t.Errorf("%+v", got)
+	}
+	if got := examined(t, claim, replay.ShiftTest, cohorts, slices.Repeat([]float64{0.5}, 8)...); math.Abs(got.P/(2*math.Exp(-4))-1) > 1e-9 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Of 200 replays of too little noise as many are refuted as the power of the test of all noise says, or
 // more, by other tests. As many as the power says, and no more, have an interval below a part of the claimed noise,
 // because the only part has the interval of all noise. Both hold within three standard errors, which a right
