@@ -190,6 +190,9 @@ func enough(n, most int, has func(int) bool) *int {
 	return &high
 }
 
+// least is the limit below which reaches does not search.
+const least = 1e-6
+
 // reaches returns the largest limit that is exceeded with probability Enough, to three digits. It returns
 // nil if not even 0 is, or if every limit is.
 func reaches(s *experiment.Power, leak float64) *float64 {
@@ -208,7 +211,7 @@ func reaches(s *experiment.Power, leak float64) *float64 {
 			return nil
 		}
 	}
-	for high-low > 5e-4*high {
+	for high-low > 5e-4*high && high > least {
 		if middle := (low + high) / 2; above(middle) {
 			low = middle
 		} else {

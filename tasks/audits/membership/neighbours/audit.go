@@ -208,7 +208,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 	if parameters == 0 {
 		return nil
 	}
-	repeats := f.Neighbours.Repeats
+	repeats, partOf := f.Neighbours.Repeats, partOf(s)
 	found := audits.Statement{
 		Finds:   "the claim is refuted by the noise",
 		Limit:   "neighbours_epsilon",
@@ -219,7 +219,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 		Power: func(q audits.Question) float64 {
 			columns, part := min(parameters, max(1, maxValues/q.Sizes[0])), 0.0
 			if q.Limit != nil {
-				part = partOf(s, *q.Limit)
+				part = partOf(*q.Limit)
 			}
 			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MaxTests, intervals(s), part)
 		},
@@ -257,19 +257,28 @@ func intervals(s *audits.Setting) int {
 	return n
 }
 
-// partOf returns the noise multiplier with the epsilon of a limit, divided by the claimed one: a million for
-// 0, and 0 if the data are unknown or no noise has it.
-func partOf(s *audits.Setting, epsilon float64) float64 {
-	switch {
-	case epsilon == 0:
-		return 1e6
-	case s.Data == nil:
-		return 0
+// partOf returns a function that returns the noise multiplier with the epsilon of a limit, divided by the claimed one: a
+// million if no noise has it. If the claim is unknown, it is a million for 0 and 0 for others.
+func partOf(s *audits.Setting) func(epsilon float64) float64 {
+	const none = 1e6
+	if s.Data == nil || s.External != nil {
+		return func(epsilon float64) float64 {
+			if epsilon == 0 {
+				return none
+			}
+			return 0
+		}
 	}
 	recipe := s.Claim(s.Data)
-	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: recipe.Delta})
-	if err != nil {
-		return 0
+	calibration := privacy.NewCalibration(recipe, recipe.Delta)
+	return func(epsilon float64) float64 {
+		noise, err := calibration.Noise(max(epsilon, leastEpsilon))
+		if err != nil {
+			return none
+		}
+		return noise / recipe.NoiseMultiplier
 	}
-	return noise / recipe.NoiseMultiplier
 }
+
+// leastEpsilon stands for 0, which noise has only if delta is large.
+const leastEpsilon = 1e-12

@@ -1,8 +1,11 @@
 package neighbours
 
 import (
+	"math"
 	"testing"
 
+	"coalmine/internal/must"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
@@ -51,5 +54,21 @@ func TestCostCountsNoMoreMembersThanTheCohort(t *testing.T) {
 	}
 	if cost(4) != 4*cost(1) || cost(5) != 5*cost(1) || cost(1000) != cost(5) {
 		t.Errorf("1, 4, 5 and 1000 members of a cohort of 5 cost %g, %g, %g and %g", cost(1), cost(4), cost(5), cost(1000))
+	}
+}
+
+// Noise with an epsilon of 0 exceeds no limit, and any other noise exceeds the least. Limits share a search for noise.
+func TestThePowerAtALimitOfZeroNeedsAnEpsilon(t *testing.T) {
+	t.Parallel()
+	for delta, powers := range map[float64][2]float64{0.5: {0, 0}, 1e-5: {1, 1}} {
+		s := &audits.Setting{Trained: 100, Data: &audits.Data{Users: 157}, Training: audits.Training{
+			Recipe: privacy.Recipe{Cohort: 20, Rounds: 3, NoiseMultiplier: 1, Delta: delta, Sampling: privacy.Poisson},
+		}}
+		statement := power(&Fields{&Block{Repeats: 20, FalseAlarm: must.Get(numbers.ParseProbability("0.01%"))(t)}}, s, nil)[0]
+		for i, limit := range []float64{0, 1e-9} {
+			if got := statement.Power(audits.Question{Sizes: []int{20}, Leak: 1, Limit: &limit}); math.Abs(got-powers[i]) > 1e-3 {
+				t.Errorf("delta %g, limit %g: power %g, want %g", delta, limit, got, powers[i])
+			}
+		}
 	}
 }
