@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"coalmine/internal/lists"
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
 )
@@ -164,3 +167,35 @@ func TestTheCurveRisesToAll(t *testing.T) {
 }
 
 func mean(values []float64) float64 { return ranking.Mean(values) }
+
+// The interval is that of DeLong et al. by its formula: the mean difference of the pairs' order over the members gives a
+// term for each held-out user, and the other way round.
+func TestAreaDifferenceHasTheIntervalOfItsPlacements(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(2, 0))
+	const m, n = 11, 40
+	membersA, heldOutA, membersB, heldOutB := tied(rng, m), tied(rng, n), tied(rng, m), tied(rng, n)
+	order := func(a, b float64) float64 {
+		return map[bool]float64{true: 1}[a > b] + map[bool]float64{true: 0.5}[a == b]
+	}
+	pair := func(i, j int) float64 { return order(membersA[i], heldOutA[j]) - order(membersB[i], heldOutB[j]) }
+	mean := func(count int, value func(int) float64) (sum float64) {
+		for i := range count {
+			sum += value(i) / float64(count)
+		}
+		return sum
+	}
+	squaredError := func(values []float64) float64 {
+		k := float64(len(values))
+		center := mean(len(values), func(i int) float64 { return values[i] })
+		return mean(len(values), func(i int) float64 { return (values[i] - center) * (values[i] - center) }) / (k - 1)
+	}
+	ofMembers := lists.Make(m, func(i int) float64 { return mean(n, func(j int) float64 { return pair(i, j) }) })
+	ofHeldOut := lists.Make(n, func(j int) float64 { return mean(m, func(i int) float64 { return pair(i, j) }) })
+	value := mean(m, func(i int) float64 { return ofMembers[i] })
+	half := distuv.StudentsT{Sigma: 1, Nu: m - 1}.Quantile(0.975) * math.Sqrt(squaredError(ofMembers)+squaredError(ofHeldOut))
+	got := areaDifference(membersA, heldOutA, membersB, heldOutB)
+	if math.Abs(got.Value-value) > 1e-12 || math.Abs(got.Low-(value-half)) > 1e-12 || math.Abs(got.High-(value+half)) > 1e-12 {
+		t.Errorf("%+v, want %v +- %v", got, value, half)
+	}
+}
