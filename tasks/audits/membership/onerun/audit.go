@@ -161,7 +161,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 		o.Guesses.KPlus = part
 	}
 	if !given(path + ".guesses.k_minus") {
-		o.Guesses.KMinus = part
+		o.Guesses.KMinus = min(part, max(0, o.Canaries-o.Guesses.KPlus))
 	}
 }
 

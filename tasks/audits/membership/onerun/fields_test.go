@@ -28,6 +28,22 @@ func TestMoreCoinsThanUsersAreRejected(t *testing.T) {
 	}
 }
 
+// By default as many canaries are guessed out as k_plus leaves.
+func TestFewCanariesAreGuessedOnce(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{
+		"audit.one_run.canaries=1":                       "audit.one_run.guesses: are 1, and were all of them right, no epsilon above 0 would be certified with 95% confidence at delta 1e-05; make more guesses, or use more canaries",
+		"audit.one_run={canaries: 3, canaries_of: text}": "audit.one_run.guesses: are 2, and were all of them right, no epsilon",
+		"audit.one_run.guesses={k_plus: 58}":             "",
+		"audit.one_run.guesses={k_plus: 61}":             "audit.one_run.guesses: are 61 (k_plus 61, k_minus 0); expected from 1 to 60, the canaries of the audit",
+	} {
+		_, err := experiment.Parse("x.yaml", []byte("name: x\ndata: {source: a.jsonl}\ntraining: {cohort: 50, rounds: 100}\naudit: {one_run: {canaries: 60}}\n"), experiment.Options{Sets: []string{set}})
+		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", set, err, want)
+		}
+	}
+}
+
 func TestManyCoinsGiveAWarning(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]int{
