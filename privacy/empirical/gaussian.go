@@ -1,6 +1,7 @@
 package empirical
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -46,8 +47,8 @@ func EstimateGaussian(included []bool, scores []float64, delta float64) (Gaussia
 	}
 	with, errWith := FitNormal(groups[1])
 	without, errWithout := FitNormal(groups[0])
-	if errWith != nil || errWithout != nil {
-		return GaussianEstimate{}, fmt.Errorf("scores of canaries: expected finite ones that differ (%w, %w)", errWith, errWithout)
+	if err := errors.Join(errWith, errWithout); err != nil {
+		return GaussianEstimate{}, fmt.Errorf("scores of canaries: expected finite ones that differ: %w", err)
 	}
 	squares := float64(n*with.Deviation*with.Deviation) + float64(k*without.Deviation*without.Deviation)
 	shift := (with.Mean - without.Mean) / math.Sqrt(squares/(n+k-2))

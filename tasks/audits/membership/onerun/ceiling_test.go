@@ -61,6 +61,9 @@ func TestLikelihoodsAreEstimatedFrom(t *testing.T) {
 	if none, err := p.estimate(units[1:], []float64{4, -2, 0}); err != nil || none != nil {
 		t.Errorf("estimate %+v (%v) from one canary", none, err)
 	}
+	if none, err := p.estimate(units, []float64{4, 6, 0, 0}); err != nil || none != nil { // without noise
+		t.Errorf("estimate %+v (%v) from equal scores", none, err)
+	}
 	p.Vectors = nil
 	if none, err := p.estimate(units, []float64{4, 6, -2, 0}); err != nil || none != nil {
 		t.Errorf("estimate %+v (%v) of text", none, err)

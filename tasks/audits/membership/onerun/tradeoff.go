@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"strings"
 
-	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
@@ -284,11 +283,22 @@ func (p *BoundParams) minNoise() func([]empirical.Outcome, privacy.Recipe, float
 	return empirical.MinNoise
 }
 
-// estimate returns nil for canaries without a likelihood, or with too few on a side of the coin.
+// estimate returns nil for canaries without a likelihood, and if a side of the coin has too few, or equal scores only,
+// as tails have in a training without noise.
 func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirical.GaussianEstimate, error) {
-	heads := lists.Count(units, func(u audits.Unit) bool { return u.Included })
-	if p.score() != ScoreLikelihood || p.Delta == 0 || min(heads, len(units)-heads) < 2 {
+	if p.score() != ScoreLikelihood || p.Delta == 0 {
 		return nil, nil
+	}
+	for _, side := range []bool{true, false} {
+		some := map[float64]bool{}
+		for i, u := range units {
+			if u.Included == side {
+				some[scores[i]] = true
+			}
+		}
+		if len(some) < 2 {
+			return nil, nil
+		}
 	}
 	e, err := empirical.EstimateGaussian(coinsOf(units), scores, p.Delta)
 	return &e, err
