@@ -9,6 +9,7 @@ import (
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
+	"coalmine/privacy/empirical/replay"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -69,6 +70,21 @@ func TestThePowerAtALimitOfZeroNeedsAnEpsilon(t *testing.T) {
 			if got := statement.Power(audits.Question{Sizes: []int{20}, Leak: 1, Limit: &limit}); math.Abs(got-powers[i]) > 1e-3 {
 				t.Errorf("delta %g, limit %g: power %g, want %g", delta, limit, got, powers[i])
 			}
+		}
+	}
+}
+
+// With an adaptive clip norm the claimed noise of updates is above the total, here by a tenth, and so is the measured one.
+// The upper end of the noise has the lower end of epsilon.
+func TestMeasuredNoiseIsAccountedAsItsTotal(t *testing.T) {
+	t.Parallel()
+	recipe := privacy.Recipe{Population: 100, Cohort: 10, Rounds: 5, NoiseMultiplier: 1, Delta: 1e-5, Sampling: privacy.Poisson}
+	v := &Outcome{Claimed: 1.1, Population: 100, Finding: replay.Finding{Noise: replay.Multiplier{Low: 0.99, Measured: 1.1, High: 1.32}}}
+	must.Do(t, v.account(recipe))
+	for total, got := range map[float64]*float64{0.9: v.EpsilonHigh, 1: v.Epsilon, 1.2: v.EpsilonLow} {
+		recipe.NoiseMultiplier = total
+		if want := float64(must.Get(privacy.Account(recipe))(t).EpsilonProved); math.Abs(*got/want-1) > 1e-9 {
+			t.Errorf("total noise %g: epsilon %g, want %g", total, *got, want)
 		}
 	}
 }

@@ -152,6 +152,9 @@ func TestVectorsProveMostOfAnEpsilon(t *testing.T) {
 	t.Parallel()
 	for _, sets := range trainings {
 		for sampling, relation := range map[string]privacy.Neighbouring{"poisson": privacy.AddOrRemoveOne, "shuffled": privacy.ReplaceOne, "fixed-size": privacy.ReplaceOne} {
+			if sampling == "fixed-size" && sets != nil {
+				continue // both units have its curve, which takes seconds
+			}
 			v := vectors(t, append(withNoise(sampling, 1), sets...)...)
 			b := v.TradeOff
 			if v.Neighbouring != relation || v.Score != onerun.ScoreLikelihood || b == nil || b.Refuted || b.Independent != (sampling != "fixed-size") {

@@ -59,6 +59,34 @@ func TestPowerMatchesSimulatedAudits(t *testing.T) {
 	}
 }
 
+// Each share of another number of canaries is rounded up, like the default of an eighth.
+func TestGuessesAreRoundedUp(t *testing.T) {
+	t.Parallel()
+	o := &Block{Canaries: 60, Guesses: Guesses{KPlus: 8, KMinus: 8}}
+	for n, want := range map[int]Guesses{1: {KPlus: 1}, 5: {KPlus: 1, KMinus: 1}, 60: {KPlus: 8, KMinus: 8}, 61: {KPlus: 9, KMinus: 9}} {
+		if got := o.scaled(n); len(got) != 1 || got[0] != want {
+			t.Errorf("of %d canaries %+v, want %+v", n, got, want)
+		}
+	}
+}
+
+// The epsilon of papers on DP-FedAvg is below the one that is proved for fixed-size cohorts; a bound between them refutes
+// neither claim.
+func TestABoundIsComparedWithTheProvedEpsilon(t *testing.T) {
+	t.Parallel()
+	p := BoundParams{Delta: 1e-5, Null: &Null{Cohort: 20, Rounds: 9, Sampling: privacy.FixedSize, NoiseMultiplier: 1}}
+	counts := population.PartitionMetrics{Counts: population.Counts{Users: 300}}
+	report := must.Get(privacy.Account(p.Null.Recipe(p.Delta, "", counts)))(t)
+	papers, proved := float64(report.Epsilon), float64(report.EpsilonProved)
+	for lower, refuted := range map[float64]bool{(papers + proved) / 2: false, proved + 0.01: true} {
+		v := &Outcome{EpsilonLower: lower, TradeOff: new(TradeOff)}
+		must.Do(t, p.compare(v, counts))
+		if v.TradeOff.EpsilonRefuted != refuted || papers >= proved {
+			t.Errorf("a bound of %g refutes %g (%g in papers): %v", lower, proved, papers, v.TradeOff.EpsilonRefuted)
+		}
+	}
+}
+
 // drawing draws the coins and scores of audits: normal ones, to which heads add a shift.
 func drawing(canaries int, shift float64) func() ([]audits.Unit, []float64) {
 	rng := rand.New(rand.NewPCG(5, 6))
