@@ -17,9 +17,9 @@ import (
 // users that one person's data were cut into.
 type Group struct {
 	// Members is the size of the group, 1 or more.
-	Members int `json:"members"`
+	Members int `json:"members" doc:"number of members"`
 	// EpsilonProved is at the delta of the report.
-	EpsilonProved Epsilon `json:"epsilon_proved"`
+	EpsilonProved Epsilon `json:"epsilon_proved" doc:"epsilon proved at the delta of the report"`
 	// Theorem names the theorem behind the bound; empty and omitted without a bound.
 	Theorem string `json:"theorem,omitempty"`
 }

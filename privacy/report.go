@@ -64,7 +64,7 @@ type Report struct {
 	TheoremProved string `json:"theorem_proved,omitempty"`
 	// EpsilonRenyi is the epsilon that Rényi divergences prove with Conversion: the epsilon_proved
 	// of every round's metric row. It is omitted if 0.
-	EpsilonRenyi Epsilon `json:"epsilon_renyi,omitzero"`
+	EpsilonRenyi Epsilon `json:"epsilon_renyi,omitzero" doc:"epsilon that Rényi divergences prove"`
 	// Infinite reports that there is no bound; the epsilons are null in that case.
 	Infinite bool    `json:"infinite,omitempty"`
 	Delta    float64 `json:"delta,omitzero"`
@@ -123,16 +123,16 @@ type Report struct {
 	NotCovered  []string `json:"not_covered"`
 
 	// Group is the joint cost of several members, if requested.
-	Group *Group `json:"group,omitempty"`
+	Group *Group `json:"group,omitempty" doc:"of a group"`
 
 	// LossDistribution holds the tighter bounds, if requested.
-	LossDistribution *Interval `json:"loss_distribution,omitempty"`
+	LossDistribution *Interval `json:"loss_distribution,omitempty" doc:"by the privacy loss distribution"`
 }
 
 // Interval encloses a true epsilon by two bounds.
 type Interval struct {
-	Lower Epsilon `json:"lower"`
-	Upper Epsilon `json:"upper"`
+	Lower Epsilon `json:"lower" doc:"lower bound of epsilon"`
+	Upper Epsilon `json:"upper" doc:"upper bound of epsilon"`
 	// Accountant names the theorems behind the bounds.
 	Accountant string `json:"accountant"`
 	// PapersRefuted reports that the report's Epsilon lies below Lower: the papers' convention is

@@ -113,10 +113,10 @@ type Attack interface {
 type Training struct {
 	// Epochs is the number of completed epochs; 0 without epochs. The attack keeps the state after
 	// epoch Best.
-	Epochs int `json:"epochs,omitempty"`
-	Best   int `json:"best,omitempty"`
+	Epochs int `json:"epochs,omitempty" doc:"completed epochs of training"`
+	Best   int `json:"best,omitempty" doc:"epoch of the lowest validation loss, whose state the attack keeps"`
 	// Loss is the mean loss of the validation part after epoch Best.
-	Loss float64 `json:"validation_loss,omitempty"`
+	Loss float64 `json:"validation_loss,omitempty" doc:"mean validation loss after the best epoch"`
 	// Converged reports that the loss stopped falling before the last epoch.
 	Converged bool `json:"converged,omitempty"`
 }

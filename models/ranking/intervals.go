@@ -9,8 +9,8 @@ import (
 
 // Interval contains a number with some confidence.
 type Interval struct {
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
+	Low  float64 `json:"low" doc:"lower end of the interval"`
+	High float64 `json:"high" doc:"upper end of the interval"`
 }
 
 // Resampling assigns random weights to the users and to one more, unseen user: the Bayesian

@@ -18,12 +18,12 @@ func GaussianShift(epsilon, delta float64) float64 {
 // canaries, as if both were normal with the same deviation.
 type GaussianEstimate struct {
 	// Epsilon is the epsilon of a Gaussian mechanism with the shift; 0 for a shift of at most 0.
-	Epsilon float64 `json:"epsilon"`
+	Epsilon float64 `json:"epsilon" doc:"epsilon of a Gaussian mechanism with the shift, an estimate and no bound"`
 	// StandardError is the error of Epsilon from the finite number of canaries, to first order: of the shift d
 	// of n canaries with heads and k with tails it is sqrt(1/n + 1/k + d^2/(2(n+k-2))).
-	StandardError float64 `json:"standard_error"`
+	StandardError float64 `json:"standard_error" doc:"standard error of epsilon from the number of canaries"`
 	// Shift is the difference of the mean scores over their pooled deviation.
-	Shift float64 `json:"shift"`
+	Shift float64 `json:"shift" doc:"difference of the mean scores over their pooled deviation"`
 }
 
 // EstimateGaussian estimates epsilon at delta, within (0, 1). Independent canaries of a Gaussian mechanism that

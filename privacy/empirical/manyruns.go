@@ -28,7 +28,7 @@ type Run struct {
 // Rule recognizes trainings with the canary by a score above Threshold or, with Below, trainings without it
 // by a score of at most Threshold.
 type Rule struct {
-	Threshold float64 `json:"threshold"`
+	Threshold float64 `json:"threshold" doc:"score above which the rule recognizes a training with the canary; with below, at which it recognizes one without"`
 	Below     bool    `json:"below,omitempty"`
 }
 

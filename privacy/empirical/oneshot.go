@@ -32,8 +32,8 @@ const (
 
 // Normal is a normal distribution of a statistic.
 type Normal struct {
-	Mean      float64 `json:"mean"`
-	Deviation float64 `json:"deviation"` // above 0
+	Mean      float64 `json:"mean" doc:"mean"`
+	Deviation float64 `json:"deviation" doc:"standard deviation"` // above 0
 }
 
 // NullNormal returns the distribution of the cosine of a random direction with any vector that does
@@ -70,14 +70,14 @@ func (n Normal) check() error {
 // Estimate is an estimate of epsilon and the distributions behind it.
 type Estimate struct {
 	// Epsilon is 0 or above.
-	Epsilon float64 `json:"epsilon"`
+	Epsilon float64 `json:"epsilon" doc:"epsilon, an estimate and no bound"`
 	// StandardError is the error of Epsilon from the finite number of canaries, if their
 	// statistics are independent and normal; somewhat too large if the two deviations are
 	// about equal. It does not cover the randomness of the training itself.
-	StandardError float64 `json:"standard_error"`
+	StandardError float64 `json:"standard_error" doc:"standard error of epsilon from the number of canaries"`
 	// Seen is fitted to canaries that were clients of the training, Unseen to the other canaries.
-	Seen   Normal `json:"seen"`
-	Unseen Normal `json:"unseen"`
+	Seen   Normal `json:"seen" doc:"of the cosines of canaries that took part"`
+	Unseen Normal `json:"unseen" doc:"of the cosines of the other directions"`
 }
 
 // FinalIterate estimates epsilon at delta from the cosine of each canary with the total change of a

@@ -51,9 +51,9 @@ type Memorized struct {
 // Configuration is the intended frequency of a canary: probabilities of users and of their examples, or a
 // number of insertions.
 type Configuration struct {
-	UserProbability    float64 `json:"user_probability,omitzero"`
-	ExampleProbability float64 `json:"example_probability,omitzero"`
-	InsertedTimes      int     `json:"inserted_times,omitzero"`
+	UserProbability    float64 `json:"user_probability,omitzero" doc:"p_u, the probability that a user has the canary"`
+	ExampleProbability float64 `json:"example_probability,omitzero" doc:"p_e, the probability that the canary replaces an example of such a user"`
+	InsertedTimes      int     `json:"inserted_times,omitzero" doc:"copies of each canary"`
 }
 
 // NewConfiguration returns the configuration of a canary, nil if it is held back.

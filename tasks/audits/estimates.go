@@ -14,15 +14,15 @@ import (
 // Estimate summarizes measurements of one number, such as those of several seeds.
 type Estimate struct {
 	// N is the number of values. Mean is infinite if one of them is.
-	N    int           `json:"n"`
-	Mean numbers.Float `json:"mean"`
+	N    int           `json:"n" doc:"number of values"`
+	Mean numbers.Float `json:"mean" doc:"mean"`
 	// SD is the sample standard deviation; nil for one value.
-	SD *float64 `json:"sd"`
+	SD *float64 `json:"sd" doc:"sample standard deviation"`
 	// Low and High are the interval of Student's t with N - 1 degrees of freedom, which has coverage
 	// Confidence for normal measurements. They are nil for one value, and for equal ones, which do not show a
 	// spread of 0. Means of counts have the interval of Pool.
-	Low  *float64 `json:"low"`
-	High *float64 `json:"high"`
+	Low  *float64 `json:"low" doc:"lower end of the 95% interval by Student's t, not cut at 0"`
+	High *float64 `json:"high" doc:"upper end of the 95% interval by Student's t, not cut at 1"`
 	// Infinite reports whether the mean, the deviation or an end is beyond float64, and null.
 	Infinite bool `json:"infinite,omitempty"`
 }

@@ -61,9 +61,9 @@ type Measure struct {
 
 // Interval is a number with the ends of an interval around it. Without an interval both ends equal the number.
 type Interval struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
+	Value float64 `json:"value" doc:"value"`
+	Low   float64 `json:"low" doc:"lower end of the interval"`
+	High  float64 `json:"high" doc:"upper end of the interval"`
 }
 
 // NewInterval returns a number between ends.

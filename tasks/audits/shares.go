@@ -17,14 +17,14 @@ const Confidence = 0.95
 
 // Share is the number and share of observations with a property.
 type Share struct {
-	Count int `json:"count"`
-	Of    int `json:"of"`
+	Count int `json:"count" doc:"numerator"`
+	Of    int `json:"of" doc:"denominator"`
 	// Share is Count / Of, in [0, 1]; 0 if Of is 0.
-	Share float64 `json:"share"`
+	Share float64 `json:"share" doc:"value, from 0 to 1"`
 	// Low and High are the interval of Clopper and Pearson (1934): if each observation independently has the
 	// property with one probability, they contain it in at least Confidence of the cases.
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
+	Low  float64 `json:"low" doc:"lower end of the 95% interval by Clopper and Pearson"`
+	High float64 `json:"high" doc:"upper end of the 95% interval by Clopper and Pearson"`
 }
 
 // Percent returns the form "2.41% (2.19 to 2.62)".

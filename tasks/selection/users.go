@@ -125,13 +125,13 @@ func Percentile(sorted []float64, percentile float64) float64 {
 // Accuracy measures a classifier on the users of a population.
 type Accuracy struct {
 	// Users counts the users with examples, Examples their examples, Correct the correct predictions.
-	Users    int `json:"users"`
-	Examples int `json:"examples"`
-	Correct  int `json:"correct"`
+	Users    int `json:"users" doc:"number of users with examples"`
+	Examples int `json:"examples" doc:"number of their examples"`
+	Correct  int `json:"correct" doc:"number of right predictions"`
 	// Percentiles are those of the users' shares of correct examples: the 5th, 25th, 50th, 75th and 95th.
-	Percentiles [5]float64 `json:"percentiles"`
+	Percentiles [5]float64 `json:"percentiles" doc:"5th, 25th, 50th, 75th and 95th percentile of the users' accuracies"`
 	// Histogram counts the users by that share, in twenty bins of 5%; the last includes 100%.
-	Histogram [histogramBins]int `json:"histogram"`
+	Histogram [histogramBins]int `json:"histogram" doc:"number of users by accuracy, in twenty bins of 5%"`
 }
 
 const histogramBins = 20

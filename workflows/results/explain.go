@@ -146,7 +146,7 @@ func Explain(name string) []Column {
 		return name != "" && (c.Name == name || c.Header == name || c.Path != "" && (c.Path == path || c.Path == c.Audit+"."+path && strings.Contains(path, ".")))
 	})
 	if audit, _, nested := strings.Cut(path, "."); nested && len(found) == 0 {
-		if of := (&Column{Path: path, Audit: audit}).column(columns, ""); of != nil {
+		if of := (&Column{Path: path, Audit: audit}).column(columns); of != nil {
 			found = append(found, *of)
 		}
 	}

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -48,15 +50,69 @@ func TestEveryNumberIsExplained(t *testing.T) {
 			t.Errorf("no sentence explains %s%s", c.Name, c.Path)
 		}
 	}
-	for _, name := range []string{"exposure.highest", "audit.exposure.highest", "beam_search.width", "utility.tokens", "all_targets.perplexity"} {
-		if len(Explain(name)) != 1 {
+	for _, name := range []string{"exposure.highest", "audit.exposure.highest", "beam_search.width", "utility.tokens", "all_targets.perplexity", "linking.next.share", "classifier.score", "attacks.curve"} {
+		if len(Explain(name)) == 0 || Explain(name)[0].Doc == "" {
 			t.Errorf("%s: %+v", name, Explain(name))
+		}
+	}
+	for path := range recordedNumbers(t) {
+		if len(Explain(path)) == 0 {
+			t.Errorf("no sentence explains %s", path)
 		}
 	}
 	for path, column := range map[string]string{"utility.perplexity": "perplexity", "audit.linking.ap": "linking_ap", "one_run.trade_off.epsilon_lower": "one_run_trade_off_epsilon_lower"} {
 		if found := Explain(path); len(found) != 1 || found[0].Name != column {
 			t.Errorf("%s: %+v, want the column %s", path, found, column)
 		}
+	}
+}
+
+// recordedNumbers returns the paths of the numbers of outcomes in recorded JSON, without those of canaries, which
+// are columns.
+func recordedNumbers(t *testing.T) map[string]bool {
+	paths := map[string]bool{}
+	for _, name := range []string{"results.json", "replicates.json", "canaries.json", "attacks.json", "membership.json"} {
+		var recorded struct {
+			Cells []struct {
+				Utility any            `json:"utility"`
+				Audit   map[string]any `json:"audit"`
+			} `json:"cells"`
+		}
+		must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/"+name))(t), &recorded))
+		for _, cell := range recorded.Cells {
+			everyNumber(cell.Utility, "utility", paths)
+			for key, outcome := range cell.Audit {
+				if key != "canaries" && key != "controls" && key != "never_inserted" {
+					everyNumber(outcome, key, paths)
+				}
+			}
+		}
+	}
+	return paths
+}
+
+// everyNumber adds the path of each number in a decoded JSON value, without the places in lists.
+func everyNumber(of any, path string, paths map[string]bool) {
+	switch v := of.(type) {
+	case map[string]any:
+		for key, value := range v {
+			everyNumber(value, path+"."+key, paths)
+		}
+	case []any:
+		for _, value := range v {
+			everyNumber(value, path, paths)
+		}
+	case float64:
+		paths[path] = true
+	}
+}
+
+// The ends of an interval by Student's t are not cut at the range of the values, and their sentences say it.
+func TestEndsOutsideTheRangeAreExplained(t *testing.T) {
+	t.Parallel()
+	high, low := Explain("matching.learned.networks.high"), Explain("matching.learned.networks.low")
+	if len(high) != 1 || len(low) != 1 || !strings.Contains(high[0].Doc, "not cut at 1") || !strings.Contains(low[0].Doc, "not cut at 0") || !strings.Contains(high[0].Doc, "over networks with other initial values") {
+		t.Errorf("%+v, %+v", high, low)
 	}
 }
 

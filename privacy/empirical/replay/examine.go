@@ -33,14 +33,14 @@ type Test struct {
 	// Of names the member of the least p-value, if the family has several.
 	Of string `json:"of,omitempty"`
 	// Tests is the number of members.
-	Tests int `json:"tests"`
+	Tests int `json:"tests" doc:"number of members of the family of tests"`
 	// Statistic of the member, and the parameter of its distribution: degrees of freedom or trials.
-	Statistic float64 `json:"statistic"`
-	Freedom   int     `json:"freedom,omitempty"`
+	Statistic float64 `json:"statistic" doc:"statistic of the member with the least p-value"`
+	Freedom   int     `json:"freedom,omitempty" doc:"degrees of freedom or trials"`
 	// Rate is the success probability of a trial, if Statistic is a count.
-	Rate float64 `json:"rate,omitempty"`
+	Rate float64 `json:"rate,omitempty" doc:"success probability of a trial"`
 	// P is the least p-value times Tests, at most 1.
-	P float64 `json:"p"`
+	P float64 `json:"p" doc:"least p-value of the members times their number, at most 1"`
 }
 
 // Multiplier is a measured noise multiplier.
@@ -48,31 +48,31 @@ type Multiplier struct {
 	// Part is the name of the part measured.
 	Part string `json:"part"`
 	// Measured lies within Low and High with 95% confidence, over all parts.
-	Measured float64 `json:"measured"`
-	Low      float64 `json:"low"`
-	High     float64 `json:"high"`
+	Measured float64 `json:"measured" doc:"measured noise multiplier"`
+	Low      float64 `json:"low" doc:"lower end of the 95% interval of the noise multiplier"`
+	High     float64 `json:"high" doc:"upper end of the 95% interval of the noise multiplier"`
 	// Squares is the sum of Values squares, in claimed deviations; Parts is the number of parts.
-	Squares float64 `json:"squares"`
-	Values  int     `json:"values"`
-	Parts   int     `json:"parts"`
+	Squares float64 `json:"squares" doc:"sum of squares, in claimed deviations"`
+	Values  int     `json:"values" doc:"number of values"`
+	Parts   int     `json:"parts" doc:"number of parts"`
 }
 
 // Finding is the result of observations about a claim.
 type Finding struct {
 	// Sensitivity is the largest move by a member in the cohort, Outside the largest by a member
 	// outside it, in clip norms; Moves counts the moves by members in the cohort.
-	Sensitivity float64 `json:"sensitivity"`
-	Outside     float64 `json:"outside"`
+	Sensitivity float64 `json:"sensitivity" doc:"largest move by a member of the cohort, in clip norms"`
+	Outside     float64 `json:"outside" doc:"largest move by a member outside the cohort, in clip norms"`
 	Moves       int     `json:"moves" doc:"number of measured moves of a release by leaving out a member of the cohort"`
 	// Noise is the noise multiplier of the part with the lowest upper limit, divided by the
 	// sensitivity if that exceeds the claimed one.
-	Noise Multiplier `json:"noise"`
+	Noise Multiplier `json:"noise" doc:"of the part with the lowest upper limit"`
 	// P is the least p-value of all tests times their number, By the name of the test.
 	P  float64 `json:"p" doc:"least p-value of the tests of the claim, times the number of tests"`
 	By string  `json:"by"`
 	// Refuted reports whether P is at most FalseAlarm.
 	Refuted    bool    `json:"refuted"`
-	FalseAlarm float64 `json:"false_alarm"`
+	FalseAlarm float64 `json:"false_alarm" doc:"p-value at which the claim is refuted"`
 	Tests      []Test  `json:"tests"`
 }
 

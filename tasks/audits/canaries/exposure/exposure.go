@@ -120,7 +120,7 @@ type Outcome struct {
 	Max     float64  `json:"-"`
 	Highest *float64 `json:"highest,omitempty" doc:"highest exposure of an inserted canary, in bits"`
 	// Samples is nil with too few inserted or other canaries.
-	Samples  *Samples `json:"two_sample,omitempty"`
+	Samples  *Samples `json:"two_sample,omitempty" doc:"in the comparison of inserted canaries with others"`
 	canaries []measured
 }
 

@@ -24,25 +24,25 @@ type Samples struct {
 	// Basis is "exact", "sampled" or "fitted".
 	Basis string `json:"basis"`
 	// Without are the canaries held back or never inserted.
-	Without Sample `json:"without_copies"`
+	Without Sample `json:"without_copies" doc:"of canaries held back or never inserted"`
 	// Inserted are all others. Copies has a sample for each number of copies, ascending, if it is large enough.
-	Inserted Sample   `json:"inserted"`
-	Copies   []Sample `json:"by_copies"`
+	Inserted Sample   `json:"inserted" doc:"of all inserted canaries"`
+	Copies   []Sample `json:"by_copies" doc:"of canaries with equal numbers of copies"`
 	// P is the p-value of all these tests together: the smallest times their number (Bonferroni).
-	P *float64 `json:"p,omitempty"`
+	P *float64 `json:"p,omitempty" doc:"p-value of all tests together (Bonferroni)"`
 }
 
 // Sample describes the exposures of a group of canaries.
 type Sample struct {
 	// Copies is the number of copies of each; 0 if they differ, or without copies.
-	Copies   int `json:"copies,omitzero"`
-	Canaries int `json:"canaries"`
+	Copies   int `json:"copies,omitzero" doc:"copies of each canary; 0 if they differ or there are none"`
+	Canaries int `json:"canaries" doc:"number of canaries"`
 	// Mean is the mean exposure in bits. A sampled exposure of rank 1 counts as its lower bound: the limit, log2 of the
 	// number of references. Censored counts these; with any, Mean is a lower bound too.
-	Mean     float64 `json:"mean"`
-	Censored int     `json:"censored,omitempty"`
+	Mean     float64 `json:"mean" doc:"mean exposure in bits, a lower bound if exposures are censored"`
+	Censored int     `json:"censored,omitempty" doc:"number of lower bounds among the exposures"`
 	// P is the p-value of Mann and Whitney's two-sided test against the canaries without copies.
-	P *float64 `json:"p,omitempty"`
+	P *float64 `json:"p,omitempty" doc:"two-sided p-value by Mann and Whitney against the canaries without copies"`
 }
 
 // newSamples compares exposures of the highest basis that all canaries have.

@@ -160,16 +160,16 @@ func exposureAlarms(f *Fields, s *audits.Setting, limit float64) []audits.FalseA
 // Outcome holds the secrets of the training text and their exposures.
 type Outcome struct {
 	// Found is the number of different secrets, Occurrences the number of their places in the training text.
-	Found       int `json:"found"`
-	Occurrences int `json:"occurrences"`
+	Found       int `json:"found" doc:"number of different secrets in the training text"`
+	Occurrences int `json:"occurrences" doc:"number of places of secrets in the training text"`
 	// Highest is the highest exposure of a ranked secret, in bits; nil if none was ranked.
-	Highest *float64 `json:"highest_exposure,omitempty"`
+	Highest *float64 `json:"highest_exposure,omitempty" doc:"highest exposure of a ranked secret, in bits"`
 	// Extracted is the number of ranked secrets that a search proved to be the most likely of their form;
 	// absent without a search.
 	Extracted *int `json:"extracted,omitempty" doc:"number of ranked secrets that a search proved to be the most likely of their form"`
 	// CanariesInData are the numbers of canaries that are in the original text: their exposure does not
 	// measure insertions.
-	CanariesInData []int `json:"canaries_in_data,omitempty"`
+	CanariesInData []int `json:"canaries_in_data,omitempty" doc:"numbers of canaries that the original text contains"`
 	// Secrets are the ranked ones, the most frequent first.
 	Secrets []Secret `json:"secrets"`
 }
@@ -178,23 +178,23 @@ type Outcome struct {
 type Secret struct {
 	Pattern string `json:"pattern"`
 	// Users is the number of users with the secret, Occurrences the number of its places.
-	Users       int `json:"users"`
-	Occurrences int `json:"occurrences"`
+	Users       int `json:"users" doc:"number of users with the secret"`
+	Occurrences int `json:"occurrences" doc:"number of its places in the training text"`
 	// Sequences is the size of the space of its form. References is the number of references, fewer than
 	// requested in a small space. If it is 0, the fields below are null.
-	Sequences  float64  `json:"sequences"`
-	References int      `json:"references"`
-	Rank       *int64   `json:"rank"`
-	Exposure   *float64 `json:"exposure"`
+	Sequences  float64  `json:"sequences" doc:"number of sequences of its form"`
+	References int      `json:"references" doc:"number of references"`
+	Rank       *int64   `json:"rank" doc:"rank among the references"`
+	Exposure   *float64 `json:"exposure" doc:"exposure in bits"`
 	// ExposureSE is the standard error of an estimated rank. Censored: the rank is 1, and the exposure a
 	// lower bound.
-	ExposureSE    *float64 `json:"exposure_se"`
+	ExposureSE    *float64 `json:"exposure_se" doc:"standard error of the exposure, in bits"`
 	Censored      *bool    `json:"exposure_censored"`
-	LogPerplexity *float64 `json:"log_perplexity"`
+	LogPerplexity *float64 `json:"log_perplexity" doc:"negative log-likelihood, in nats"`
 	// Extracted reports whether a search proved the secret to be the most likely of its form after its
 	// context, Expanded the nodes that it expanded; absent without a search.
 	Extracted *bool `json:"extracted,omitempty"`
-	Expanded  *int  `json:"expanded,omitempty"`
+	Expanded  *int  `json:"expanded,omitempty" doc:"number of nodes that the search expanded"`
 	// Text and Context are present with audit.natural.show.
 	Text    *string `json:"text,omitempty"`
 	Context *string `json:"context,omitempty"`

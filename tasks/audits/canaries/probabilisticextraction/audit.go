@@ -145,15 +145,15 @@ type Outcome struct {
 // for several n and p.
 type Curve struct {
 	// Configuration is nil for held-back canaries.
-	Configuration *audits.Configuration `json:"configuration"`
-	Canaries      int                   `json:"canaries"`
+	Configuration *audits.Configuration `json:"configuration" doc:"of the canaries"`
+	Canaries      int                   `json:"canaries" doc:"number of canaries"`
 	Points        []Point               `json:"points"`
 }
 
 // Point holds n, and the share at each of Chances.
 type Point struct {
-	Queries float64   `json:"queries"`
-	Shares  []float64 `json:"shares"`
+	Queries float64   `json:"queries" doc:"number of samples"`
+	Shares  []float64 `json:"shares" doc:"share of canaries that the samples contain, by required probability"`
 }
 
 // Chances are the p of a curve, and 10^curvePowers its largest n.

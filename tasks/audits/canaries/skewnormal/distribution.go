@@ -26,9 +26,9 @@ import (
 // Distribution is a skew-normal distribution. With shape 0 it is the normal one, whose mean
 // is the location and whose standard deviation the scale, which is above 0.
 type Distribution struct {
-	Location float64 `json:"location"`
-	Scale    float64 `json:"scale"`
-	Shape    float64 `json:"shape"`
+	Location float64 `json:"location" doc:"location, in nats"`
+	Scale    float64 `json:"scale" doc:"scale, in nats"`
+	Shape    float64 `json:"shape" doc:"shape: 0 if normal"`
 }
 
 func (d Distribution) standard(x float64) float64 { return (x - d.Location) / d.Scale }

@@ -15,30 +15,30 @@ import (
 // second half.
 type Fit struct {
 	Distribution
-	Fitted int `json:"fitted"`
-	Tested int `json:"tested"`
+	Fitted int `json:"fitted" doc:"references of the first half, which the distribution is fitted to"`
+	Tested int `json:"tested" doc:"references of the second half, which test the fit"`
 	// KS is the Kolmogorov-Smirnov statistic of the second half, P the probability of at least this statistic
 	// under the fitted distribution.
-	KS float64 `json:"ks"`
-	P  float64 `json:"p"`
+	KS float64 `json:"ks" doc:"Kolmogorov-Smirnov statistic of the second half"`
+	P  float64 `json:"p" doc:"probability of at least this statistic under the fitted distribution"`
 	// CalibratedP is the probability of at least this statistic if both halves have one skew-normal
 	// distribution, and the first is fitted; nil without calibration.
-	CalibratedP *float64 `json:"calibrated_p,omitempty"`
+	CalibratedP *float64 `json:"calibrated_p,omitempty" doc:"probability of at least this statistic if both halves have one skew-normal distribution"`
 	// LowestObserved counts the second half at or below the fitted quantile of lowestShare;
 	// LowestFitted is its expectation.
-	LowestObserved int64   `json:"lowest_observed"`
-	LowestFitted   float64 `json:"lowest_fitted"`
+	LowestObserved int64   `json:"lowest_observed" doc:"references of the second half in the fitted lower tail"`
+	LowestFitted   float64 `json:"lowest_fitted" doc:"expected references of the second half in the fitted lower tail"`
 	// Histogram counts all references.
-	Histogram Histogram `json:"histogram"`
+	Histogram Histogram `json:"histogram" doc:"of the histogram"`
 }
 
 const lowestShare = 0.001
 
 // Histogram has bins of equal width, the first starting at From.
 type Histogram struct {
-	From   float64 `json:"from"`
-	Width  float64 `json:"width"`
-	Counts []int   `json:"counts"`
+	From   float64 `json:"from" doc:"lower edge, in nats"`
+	Width  float64 `json:"width" doc:"width of a bin, in nats"`
+	Counts []int   `json:"counts" doc:"references by bin"`
 }
 
 // Significance returns CalibratedP if it is not nil, otherwise P.

@@ -172,7 +172,7 @@ func (f *Fields) Work(s *audits.Setting) float64 { return onerun.SearchWork(&s.T
 type Outcome struct {
 	// Runs is the number of trainings, Included the number of those with the canary.
 	Runs     int `json:"runs" doc:"number of trainings"`
-	Included int `json:"included"`
+	Included int `json:"included" doc:"number of trainings with the canary"`
 	// Rule was chosen by the trainings with Chooses, Rates are the rates of the other trainings.
 	Rule  empirical.Rule  `json:"rule"`
 	Rates empirical.Rates `json:"rates"`
@@ -185,7 +185,7 @@ type Outcome struct {
 	Neighbouring privacy.Neighbouring `json:"neighbouring" doc:"neighbouring relation of the many-run bounds"`
 	Unit         string               `json:"unit" doc:"unit of the privacy that many runs bound, such as user"`
 	Score        string               `json:"score"`
-	TradeOff     *TradeOff            `json:"trade_off,omitempty"`
+	TradeOff     *TradeOff            `json:"trade_off,omitempty" doc:"by the trade-off function"`
 	Trainings    []Training           `json:"trainings,omitempty"`
 }
 

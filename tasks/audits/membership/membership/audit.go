@@ -222,38 +222,38 @@ type Outcome struct {
 	Rescoring
 	Attacks []AttackOutcome `json:"attacks"`
 	// Blind is the outcome of a classifier on the texts of users, without a model; nil for images.
-	Blind *AttackOutcome `json:"blind,omitempty"`
+	Blind *AttackOutcome `json:"blind,omitempty" doc:"by a classifier that sees texts and no model"`
 }
 
 type AttackOutcome struct {
 	Attack Attack `json:"attack"`
 	// Members and Sharers are compared with held-out users. Each is nil if it or they are fewer than two.
 	// Zlib has no Sharers.
-	Members *Group `json:"members,omitempty"`
-	Sharers *Group `json:"sharers,omitempty"`
+	Members *Group `json:"members,omitempty" doc:"of members against held-out users"`
+	Sharers *Group `json:"sharers,omitempty" doc:"of users with canaries against held-out users"`
 	// Curve is the share of Members found, in [0, 1], at 0%, 1%, ..., 100% false positives.
-	Curve []float64 `json:"curve,omitempty"`
+	Curve []float64 `json:"curve,omitempty" doc:"share of members found at 0%, 1%, ..., 100% false positives"`
 	// OverBlind is the AUC of Members minus that of the blind baseline; nil with fewer than 10 of them or of
 	// held-out users.
-	OverBlind *audits.Interval `json:"over_blind,omitempty"`
+	OverBlind *audits.Interval `json:"over_blind,omitempty" doc:"of the AUC of members less that of the blind baseline"`
 }
 
 // Group compares a group of users that trained with held-out ones.
 type Group struct {
-	Users int `json:"users"`
+	Users int `json:"users" doc:"number of users"`
 	// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance.
-	AUC audits.Interval `json:"auc"`
+	AUC audits.Interval `json:"auc" doc:"of the AUC"`
 	// P is the p-value of Mann and Whitney's test of equal scores.
-	P     float64 `json:"p"`
+	P     float64 `json:"p" doc:"p-value by Mann and Whitney of equal scores"`
 	Rates []Rate  `json:"rates"`
 }
 
 // Rate is a rate of true positives at a rate of false positives.
 type Rate struct {
-	FalsePositives float64 `json:"false_positives"`
+	FalsePositives float64 `json:"false_positives" doc:"false positive rate, from 0 to 1"`
 	// TruePositives is nil with fewer than Needed held-out users.
-	TruePositives *audits.Share `json:"true_positives,omitempty"`
-	Needed        int           `json:"needed"`
+	TruePositives *audits.Share `json:"true_positives,omitempty" doc:"of the true positive rate"`
+	Needed        int           `json:"needed" doc:"number of held-out users that the rate needs"`
 }
 
 // of returns the outcome of an attack, or empty.

@@ -134,15 +134,15 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 // Outcome is the result of replays of a training.
 type Outcome struct {
 	replay.Finding
-	Repeats int `json:"repeats"`
+	Repeats int `json:"repeats" doc:"number of replays of each step"`
 	// Claimed is the claimed noise multiplier of the updates, ClaimedSensitivity the claimed sensitivity to
 	// leaving one member out: replay.Sensitivity.
 	Claimed            float64 `json:"claimed_noise_multiplier" doc:"claimed noise multiplier of the updates"`
 	ClaimedSensitivity float64 `json:"claimed_sensitivity" doc:"claimed sensitivity to leaving one member out"`
 	// Epsilon is proved from the measured noise multiplier, EpsilonLow from the upper end of its interval,
 	// EpsilonHigh from the lower; nil is infinite.
-	Epsilon      *float64             `json:"epsilon"`
-	EpsilonLow   *float64             `json:"epsilon_low"`
+	Epsilon      *float64             `json:"epsilon" doc:"epsilon proved from the measured noise multiplier"`
+	EpsilonLow   *float64             `json:"epsilon_low" doc:"lower end of the interval of the estimated epsilon"`
 	EpsilonHigh  *float64             `json:"epsilon_high" doc:"upper end of the interval of the estimated epsilon"`
 	Delta        float64              `json:"delta" doc:"delta of the estimated epsilon"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`

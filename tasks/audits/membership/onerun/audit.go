@@ -434,7 +434,7 @@ func SearchWork(t *audits.Training) float64 {
 type Outcome struct {
 	// Canaries is m in the paper, Included the number of heads.
 	Canaries int `json:"canaries" doc:"canaries of the one-run audit, each with a coin"`
-	Included int `json:"included"`
+	Included int `json:"included" doc:"canaries in the training data"`
 	// KPlus canaries are guessed to be in, KMinus to be out. Correct is the number of right guesses.
 	KPlus   int `json:"k_plus" doc:"one-run guesses that a canary was in the training data"`
 	KMinus  int `json:"k_minus" doc:"one-run guesses that a canary was not in the training data"`
@@ -454,12 +454,12 @@ type Outcome struct {
 	// Choices is the number of tried pairs of KPlus and KMinus, each with its share of 1 - Confidence; 0 for
 	// one pair.
 	Choices  int       `json:"choices,omitempty" doc:"number of tried pairs of k_plus and k_minus, each with its share of the error probability; 0 for one pair"`
-	TradeOff *TradeOff `json:"trade_off,omitempty"`
+	TradeOff *TradeOff `json:"trade_off,omitempty" doc:"by the trade-off function"`
 	// Ceilings are approximately the most that the audit can prove about a training that is as private as it
 	// claims, from the strongest attacker to the weakest; only with TradeOff and a claim.
-	Ceilings []Ceiling `json:"ceilings,omitempty"`
+	Ceilings []Ceiling `json:"ceilings,omitempty" doc:"at best, of a training as private as it claims"`
 	// Estimate is not a bound. Only canaries scored by ScoreLikelihood have one.
-	Estimate *empirical.GaussianEstimate `json:"estimate,omitempty"`
+	Estimate *empirical.GaussianEstimate `json:"estimate,omitempty" doc:"from the scores"`
 	Units    []Unit                      `json:"units,omitempty"`
 }
 
@@ -467,7 +467,7 @@ type Outcome struct {
 type Unit struct {
 	Words []string `json:"words"`
 	// Score is higher if the training made the canary more likely.
-	Score float64 `json:"score"`
+	Score float64 `json:"score" doc:"score, higher if the training made the canary likelier"`
 	// Included reports whether the canary was in the training data: the coin.
 	Included bool `json:"included"`
 	// Guess is "in", "out" or "abstained".

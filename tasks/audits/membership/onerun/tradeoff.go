@@ -78,11 +78,11 @@ func (n *Null) Recipe(delta float64, unit string, counts population.PartitionMet
 // Noise is the noise that guesses refute, by the trade-off curve of the training.
 type Noise struct {
 	// NoiseMultiplier is the smallest refuted one: the training had less noise. It is nil if there is none.
-	NoiseMultiplier *float64 `json:"noise_multiplier_refuted"`
+	NoiseMultiplier *float64 `json:"noise_multiplier_refuted" doc:"smallest refuted noise multiplier"`
 	// EpsilonLower is the proved epsilon of that noise, or 0.
-	EpsilonLower privacy.Epsilon `json:"epsilon_lower"`
+	EpsilonLower privacy.Epsilon `json:"epsilon_lower" doc:"proved epsilon of the refuted noise"`
 	// PValue bounds the chance of guesses at least as good under the claimed noise; 1 without a claim.
-	PValue float64 `json:"p_value"`
+	PValue float64 `json:"p_value" doc:"bound on the chance of guesses at least as good under the claimed noise; 1 without a claim"`
 }
 
 func NewNoise(b empirical.NoiseBound) Noise {
@@ -108,13 +108,13 @@ type TradeOff struct {
 	Claimed        bool `json:"claimed"`
 	EpsilonRefuted bool `json:"epsilon_refuted"`
 	// KPlus, KMinus and Correct are the guesses that refute, or else those of the file.
-	KPlus   int `json:"k_plus"`
-	KMinus  int `json:"k_minus"`
-	Correct int `json:"correct"`
+	KPlus   int `json:"k_plus" doc:"guesses that a canary was in the training data"`
+	KMinus  int `json:"k_minus" doc:"guesses that a canary was not in the training data"`
+	Correct int `json:"correct" doc:"right guesses"`
 	// Independent reports whether the bound assumes canaries that do not hide each other. EpsilonLargest is
 	// the bound for such canaries if all these guesses were right.
 	Independent    bool            `json:"independent,omitempty"`
-	EpsilonLargest privacy.Epsilon `json:"epsilon_largest,omitempty"`
+	EpsilonLargest privacy.Epsilon `json:"epsilon_largest,omitempty" doc:"bound if all guesses were right"`
 }
 
 func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts population.PartitionMetrics) (*TradeOff, error) {
@@ -196,11 +196,11 @@ func SharedCurve(claim privacy.Recipe) (empirical.Curve, error) {
 type Ceiling struct {
 	// Attacker names the observed part of the training and the kind of canaries.
 	Attacker Attacker `json:"attacker"`
-	Correct  int      `json:"correct"`
+	Correct  int      `json:"correct" doc:"right guesses"`
 	// EpsilonLower and TradeOffEpsilonLower are the bounds of an outcome with Correct right guesses. The
 	// latter is nil for random cohorts, whose search takes seconds.
-	EpsilonLower         float64          `json:"epsilon_lower"`
-	TradeOffEpsilonLower *privacy.Epsilon `json:"trade_off_epsilon_lower,omitempty"`
+	EpsilonLower         float64          `json:"epsilon_lower" doc:"one-run bound"`
+	TradeOffEpsilonLower *privacy.Epsilon `json:"trade_off_epsilon_lower,omitempty" doc:"bound by the trade-off function"`
 }
 
 // Attacker names a ceiling.

@@ -249,8 +249,8 @@ type Outcome struct {
 	Reported bool `json:"told,omitempty"`
 	// Final is the estimate from the change of the model, AllIterates from the noised mean updates of all
 	// rounds. Each may be nil.
-	Final       *empirical.Estimate `json:"final,omitempty"`
-	AllIterates *empirical.Estimate `json:"all_iterates,omitempty"`
+	Final       *empirical.Estimate `json:"final,omitempty" doc:"from the change of the model"`
+	AllIterates *empirical.Estimate `json:"all_iterates,omitempty" doc:"from the noised mean updates of all rounds"`
 	// Clients are the canaries, followed by the unseen directions.
 	Clients []Client `json:"clients,omitempty"`
 }

@@ -112,18 +112,18 @@ type Outcome struct {
 	// Part is the part of the users' data that the model predicted.
 	Part Part `json:"part"`
 	// Model is the model of the cell; nil if it predicts nothing.
-	Model *Users `json:"model,omitempty"`
+	Model *Users `json:"model,omitempty" doc:"of the model of the cell"`
 	// Prepared is the prepared classifier on the training data before any selection, Clean the same without
 	// planted faults. Both may be nil.
-	Prepared *Users `json:"prepared,omitempty"`
-	Clean    *Users `json:"prepared_without_faults,omitempty"`
+	Prepared *Users `json:"prepared,omitempty" doc:"of the prepared classifier on the training data before any selection"`
+	Clean    *Users `json:"prepared_without_faults,omitempty" doc:"of the prepared classifier on the training data before any selection, without planted faults"`
 }
 
 // Users is the spread of users. Examples of a language model are words.
 type Users struct {
 	selection.Accuracy
 	// Mean is the unweighted mean of the users' shares.
-	Mean float64 `json:"mean"`
+	Mean float64 `json:"mean" doc:"unweighted mean of the users' accuracies"`
 }
 
 func (v *Outcome) Note(*audits.Cell) string {

@@ -66,12 +66,12 @@ type Outcome struct {
 	Examples int64 `json:"examples" doc:"number of ordinary words, or of labelled examples, in the test part"`
 	// Chance guesses at random: words, classes, or scores of the training part with equal probabilities; tags
 	// in any order.
-	Chance Utility `json:"chance"`
+	Chance Utility `json:"chance" doc:"of answers at random"`
 	// Constant is the answer that fits the training part best: its most frequent words or classes, the median
 	// score. It is nil for tags, where it equals chance.
-	Constant *Utility `json:"constant,omitempty"`
+	Constant *Utility `json:"constant,omitempty" doc:"of the most frequent words or classes, or the median score"`
 	// Neighbours is by neighbours in the training part; nil for words.
-	Neighbours *Nearest `json:"nearest_neighbours,omitempty"`
+	Neighbours *Nearest `json:"nearest_neighbours,omitempty" doc:"by neighbours in the training part"`
 }
 
 // Utility has the numbers that a model's utility would have.
@@ -86,9 +86,9 @@ type Utility struct {
 // Nearest is the utility of the mean of the K nearest of Among training examples, for Asked test examples.
 type Nearest struct {
 	Utility
-	K     int `json:"k"`
-	Asked int `json:"asked"`
-	Among int `json:"among"`
+	K     int `json:"k" doc:"number of neighbours that decide"`
+	Asked int `json:"asked" doc:"number of test examples whose neighbours were searched"`
+	Among int `json:"among" doc:"number of training examples that were searched"`
 }
 
 func (v *Outcome) neighbours() *Utility {

@@ -113,14 +113,14 @@ type Outcome struct {
 	RealIntensity float64 `json:"real_intensity" doc:"mean value of real images, 0 to 255"`
 	// Inverted is the share of generated images nearer in mean intensity to inverted real images than to real
 	// ones; RealInverted is that of real images.
-	Inverted     audits.Share `json:"inverted"`
-	RealInverted audits.Share `json:"real_inverted"`
+	Inverted     audits.Share `json:"inverted" doc:"of the share of generated images nearer in mean intensity to inverted real images than to real ones"`
+	RealInverted audits.Share `json:"real_inverted" doc:"of the share of real images nearer in mean intensity to inverted real images than to real ones"`
 	// InvertedByMeans is the share nearer to the inverted mean image of the real ones than to the mean
 	// image, over all values.
-	InvertedByMeans audits.Share `json:"inverted_by_means"`
+	InvertedByMeans audits.Share `json:"inverted_by_means" doc:"of the share of generated images nearer to the inverted mean real image than to the mean real image"`
 	Significance    float64      `json:"significance" doc:"probability of a false alarm of a gate on the images"`
 	// Classifier is the prepared classifier's judgement. It may be nil.
-	Classifier *Judgement `json:"classifier,omitempty"`
+	Classifier *Judgement `json:"classifier,omitempty" doc:"by the prepared classifier"`
 	// Sheet is a PNG file of the first images.
 	Sheet []byte `json:"sheet"`
 }
@@ -128,10 +128,10 @@ type Outcome struct {
 // Judgement compares generated with real images by a classifier.
 type Judgement struct {
 	// Score is the classifier score of generated images, RealScore of real ones.
-	Score     float64 `json:"score"`
-	RealScore float64 `json:"real_score"`
+	Score     float64 `json:"score" doc:"classifier score of generated images"`
+	RealScore float64 `json:"real_score" doc:"classifier score of real images"`
 	// FrechetDistance is the Fréchet distance of their logits.
-	FrechetDistance float64 `json:"frechet_distance"`
+	FrechetDistance float64 `json:"frechet_distance" doc:"Fréchet distance between the logits of generated and real images"`
 }
 
 func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }

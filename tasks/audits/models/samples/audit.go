@@ -214,21 +214,21 @@ type Outcome struct {
 	Unknown *Unknown `json:"unknown,omitempty"`
 	Spaces  *Spaces  `json:"spaces,omitempty"`
 	// MostProbable are the most probable samples that ended, by exact probability.
-	MostProbable []Text `json:"most_probable"`
+	MostProbable []Text `json:"most_probable" doc:"of a most probable sample"`
 	// Search has the most probable sequences of all, if a search was run.
-	Search *Searched `json:"search,omitempty"`
+	Search *Searched `json:"search,omitempty" doc:"of the search"`
 	// Shown are the first samples.
-	Shown []Text `json:"shown"`
+	Shown []Text `json:"shown" doc:"of a shown sample"`
 }
 
 // Searched are the most probable sequences that end within the length.
 type Searched struct {
-	Words []Text `json:"words"`
+	Words []Text `json:"words" doc:"of a sequence"`
 	// Certain is the number of those that are proved to be the most probable.
-	Certain int `json:"certain"`
+	Certain int `json:"certain" doc:"number of listed sequences that are proved to be the most probable"`
 	// Probability is the total probability of the listed sequences.
-	Probability float64     `json:"probability"`
-	Expanded    int         `json:"expanded"`
+	Probability float64     `json:"probability" doc:"total probability of the listed sequences"`
+	Expanded    int         `json:"expanded" doc:"number of expanded nodes"`
 	Stop        search.Stop `json:"stop"`
 }
 

@@ -19,23 +19,23 @@ import (
 // Unknown counts words out of vocabulary.
 type Unknown struct {
 	// Positions has the share at each position, among the samples with a word there.
-	Positions []audits.Share `json:"positions"`
+	Positions []audits.Share `json:"positions" doc:"of the share of unknown words by position"`
 	// All is the share among all words.
-	All audits.Share `json:"all"`
+	All audits.Share `json:"all" doc:"of the share of unknown words"`
 	// FirstProbability is the probability of an unknown first word, by the model itself at temperature 1.
-	FirstProbability float64 `json:"first_probability"`
+	FirstProbability float64 `json:"first_probability" doc:"probability of an unknown first word at temperature 1"`
 	// First compares the first word with the others.
-	First Contrast `json:"first"`
+	First Contrast `json:"first" doc:"of the first word against the others"`
 }
 
 // Contrast is McNemar's exact test of whether the first word of a sample is more often unknown than the
 // others. From each sample of at least two words, one of the others is drawn. Under the hypothesis a pair
 // with one unknown word is FirstOnly or OtherOnly with equal probability.
 type Contrast struct {
-	FirstOnly int `json:"first_only"`
-	OtherOnly int `json:"other_only"`
+	FirstOnly int `json:"first_only" doc:"samples whose first word is unknown and another, drawn from them, is known"`
+	OtherOnly int `json:"other_only" doc:"samples whose first word is known and the drawn one unknown"`
 	// P is the probability of at least this many FirstOnly.
-	P float64 `json:"p"`
+	P float64 `json:"p" doc:"probability of at least this many samples of the first sort, if both are equally likely"`
 	// StandsOut reports whether P is less than the significance.
 	StandsOut bool `json:"stands_out"`
 }
@@ -109,11 +109,11 @@ func firstUnknown(scorer *models.Scorer) (float64, error) {
 // Spaces counts words with a space from a model of bytes.
 type Spaces struct {
 	// Samples is the share among the samples that ended.
-	Samples audits.Share `json:"samples"`
+	Samples audits.Share `json:"samples" doc:"of the share of ended samples with a space"`
 	// Top is the number of such words among Of listed words, the most probable of the search or otherwise of
 	// the samples.
-	Top int `json:"top"`
-	Of  int `json:"of"`
+	Top int `json:"top" doc:"number of listed words with a space"`
+	Of  int `json:"of" doc:"number of listed words"`
 }
 
 const space = text.FirstWord + ' '
@@ -128,10 +128,10 @@ type Text struct {
 	Text string `json:"text"`
 	// LogProbability is the natural logarithm of the joint probability under the model, including the end
 	// unless it was cut.
-	LogProbability float64 `json:"log_probability"`
-	Probability    float64 `json:"probability"`
+	LogProbability float64 `json:"log_probability" doc:"natural logarithm of the joint probability, with the end unless cut"`
+	Probability    float64 `json:"probability" doc:"joint probability, with the end unless cut"`
 	// Drawn is the number of samples equal to this sequence, if counted.
-	Drawn int `json:"drawn,omitempty"`
+	Drawn int `json:"drawn,omitempty" doc:"number of equal samples"`
 	// Cut reports whether the sequence did not end within the length.
 	Cut bool `json:"cut,omitempty"`
 

@@ -150,10 +150,10 @@ type Outcome struct {
 	MeanAbsoluteError    *float64 `json:"mean_absolute_error,omitempty"`
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 	// AllTargets is the same over all targets, with <unk> and <end>.
-	AllTargets *Outcome `json:"all_targets,omitempty"`
+	AllTargets *Outcome `json:"all_targets,omitempty" doc:"over all targets, with <unk> and <end>"`
 	// Baseline is the utility of the training part's frequencies; nil in early results. AtBaseline reports
 	// that a measure of the model's utility is no better.
-	Baseline   *Outcome `json:"baseline,omitempty"`
+	Baseline   *Outcome `json:"baseline,omitempty" doc:"of a model that knows only the frequencies of the training part"`
 	AtBaseline bool     `json:"at_baseline,omitempty"`
 }
 

@@ -141,39 +141,39 @@ type Outcome struct {
 // Users counts users with a value, and with updates of a shadow or an anonymous device.
 type Users struct {
 	Value     string `json:"value"`
-	Shadow    int    `json:"shadow"`
-	Anonymous int    `json:"anonymous"`
+	Shadow    int    `json:"shadow" doc:"number of users with a shadow device"`
+	Anonymous int    `json:"anonymous" doc:"number of users with an anonymous device"`
 }
 
 // Majority is the most frequent value of the shadow updates, and its accuracy.
 type Majority struct {
 	Value  string    `json:"value"`
-	Seen   *Accuracy `json:"seen,omitempty"`
-	Unseen *Accuracy `json:"unseen,omitempty"`
+	Seen   *Accuracy `json:"seen,omitempty" doc:"for users with a shadow device"`
+	Unseen *Accuracy `json:"unseen,omitempty" doc:"for users without a shadow device"`
 }
 
 // AttackOutcome is the outcome of a network. Tasks that it was not trained on are nil.
 type AttackOutcome struct {
 	// Epochs is the number of epochs of training. The network is the one after epoch Best.
-	Epochs int `json:"epochs"`
-	Best   int `json:"best"`
+	Epochs int `json:"epochs" doc:"completed epochs of training"`
+	Best   int `json:"best" doc:"epoch of the lowest validation loss, whose network the attack keeps"`
 	// Attribute is for users with a shadow device, Unseen for users without; nil without such users.
-	Attribute *Accuracy `json:"attribute,omitempty"`
-	Unseen    *Accuracy `json:"unseen,omitempty"`
-	Identity  *Accuracy `json:"identity,omitempty"`
+	Attribute *Accuracy `json:"attribute,omitempty" doc:"of the attribute for users with a shadow device"`
+	Unseen    *Accuracy `json:"unseen,omitempty" doc:"of the attribute for users without a shadow device"`
+	Identity  *Accuracy `json:"identity,omitempty" doc:"of the identity of users with a shadow device"`
 }
 
 // Accuracy is the share of anonymous updates with a right guess.
 type Accuracy struct {
-	Users   int `json:"users"`
-	Updates int `json:"updates"`
+	Users   int `json:"users" doc:"number of users"`
+	Updates int `json:"updates" doc:"number of their updates"`
 	// Accuracy is in [0, 1], with its 95% interval over users.
-	Accuracy float64 `json:"accuracy"`
-	Low      float64 `json:"low"`
-	High     float64 `json:"high"`
+	Accuracy float64 `json:"accuracy" doc:"accuracy over updates, from 0 to 1"`
+	Low      float64 `json:"low" doc:"lower end of the 95% interval over users of the accuracy"`
+	High     float64 `json:"high" doc:"upper end of the 95% interval over users of the accuracy"`
 	// FactorLow is the lower end of the interval of Accuracy over the accuracy of the most frequent value;
 	// nil if that is 0, and for other accuracies.
-	FactorLow *float64 `json:"factor_low,omitempty"`
+	FactorLow *float64 `json:"factor_low,omitempty" doc:"lower end of the interval of the accuracy over that of the most frequent value"`
 }
 
 func (a *Accuracy) percent() string {

@@ -109,14 +109,14 @@ func (f *Fields) Work(s *audits.Setting) float64 { return f.CrossModal.Work(s) }
 type Outcome struct {
 	Users   int           `json:"users" doc:"number of users with a vector"`
 	Values  int           `json:"values" doc:"length of a user's vector"`
-	Learned pairs.Learned `json:"learned"`
+	Learned pairs.Learned `json:"learned" doc:"of the network"`
 	// Anonymous is about pairs of all users with a vector, Seen and Unseen about pairs of only such users;
 	// nil without such pairs, or if all users are in one set.
-	Anonymous *pairs.Measurement `json:"anonymous"`
-	Seen      *pairs.Measurement `json:"seen,omitempty"`
-	Unseen    *pairs.Measurement `json:"unseen,omitempty"`
+	Anonymous *pairs.Measurement `json:"anonymous" doc:"over the pairs of all users with a vector"`
+	Seen      *pairs.Measurement `json:"seen,omitempty" doc:"over the pairs of users that the network learned from"`
+	Unseen    *pairs.Measurement `json:"unseen,omitempty" doc:"over the pairs of users that the network did not learn from"`
 	// Curve is the precision at a recall of 1%, 2%, ... of the anonymous pairs.
-	Curve []float64 `json:"curve"`
+	Curve []float64 `json:"curve" doc:"precision at a recall of 1%, 2%, ... of the anonymous pairs"`
 }
 
 func (v *Outcome) Note(*audits.Cell) string {

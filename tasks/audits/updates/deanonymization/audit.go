@@ -243,77 +243,77 @@ type Outcome struct {
 	Confidence float64         `json:"confidence" doc:"confidence of the bootstrap intervals over users"`
 	Attacks    []AttackOutcome `json:"attacks"`
 	// AboveBaseline compares the best trained attack with the cosine.
-	AboveBaseline *Difference `json:"above_baseline,omitempty"`
+	AboveBaseline *Difference `json:"above_baseline,omitempty" doc:"of the best trained attack"`
 	// Stages are the ranges of rounds of the matrices.
-	Stages []Rounds `json:"stages,omitempty"`
+	Stages []Rounds `json:"stages,omitempty" doc:"of a stage of the matrices"`
 }
 
 // AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
 	Attack attacks.Kind `json:"attack"`
 	// Users is the number of users with a class and scored updates. Means are over them.
-	Users int `json:"users"`
+	Users int `json:"users" doc:"number of users with a class and scored updates"`
 	// AP is the mean over users of the average precision, in (0, 1]; Chance its mean with any anonymous
 	// device in the user's place; Factor AP / Chance. These, and the fields to P, are above 0 if there are
 	// users, otherwise absent from the JSON.
 	AP             float64          `json:"ap,omitzero" doc:"average precision, mean over users,"`
-	APInterval     ranking.Interval `json:"ap_interval,omitzero"`
-	Chance         float64          `json:"chance,omitzero"`
+	APInterval     ranking.Interval `json:"ap_interval,omitzero" doc:"of ap"`
+	Chance         float64          `json:"chance,omitzero" doc:"ap, with any anonymous device in the user's place"`
 	Factor         float64          `json:"factor,omitzero" doc:"average precision over chance"`
-	FactorInterval ranking.Interval `json:"factor_interval,omitzero"`
+	FactorInterval ranking.Interval `json:"factor_interval,omitzero" doc:"of factor"`
 	// FactorAtLeast is a lower bound that holds for all attacks at once.
-	FactorAtLeast float64 `json:"factor_at_least,omitzero"`
+	FactorAtLeast float64 `json:"factor_at_least,omitzero" doc:"lower bound of factor for all attacks at once"`
 	// Share is the share of the user's updates, mean over users: the chance of Orekondy et al. 2018.
-	Share float64 `json:"share,omitzero"`
+	Share float64 `json:"share,omitzero" doc:"share of a user's updates, mean over users: the chance of Orekondy et al. 2018"`
 	// P is the p-value of AP if devices had random owners.
-	P float64 `json:"p,omitzero"`
+	P float64 `json:"p,omitzero" doc:"p-value of ap if devices had random owners"`
 	// Top1 and Top5 are absent if no scored update has a class.
-	Top1   Top           `json:"top1,omitzero"`
-	Top5   Top           `json:"top5,omitzero"`
-	Unseen *ClassOutcome `json:"unseen,omitempty"`
+	Top1   Top           `json:"top1,omitzero" doc:"of items whose user scores highest"`
+	Top5   Top           `json:"top5,omitzero" doc:"of items whose user is among the five highest scores"`
+	Unseen *ClassOutcome `json:"unseen,omitempty" doc:"for items of users without a class"`
 	Taught
 	// Curve is the precision at a recall of 1%, 2%, ..., mean over users.
-	Curve []float64 `json:"curve,omitempty"`
+	Curve []float64 `json:"curve,omitempty" doc:"precision at a recall of 1%, 2%, ..., mean over users"`
 	// Matrix has rows for the stages of the training, and columns for the stages of the trial.
-	Matrix  [][]Stage     `json:"matrix,omitempty"`
-	PerUser []UserOutcome `json:"per_user,omitempty"`
+	Matrix  [][]Stage     `json:"matrix,omitempty" doc:"by stages of the training and of the trial"`
+	PerUser []UserOutcome `json:"per_user,omitempty" doc:"of one user"`
 }
 
 // Top is the share of updates whose user is among the highest classes, with chance.
 type Top struct {
-	Count  int     `json:"count"`
-	Of     int     `json:"of"`
-	Share  float64 `json:"share"`
-	Chance float64 `json:"chance"`
+	Count  int     `json:"count" doc:"number of items"`
+	Of     int     `json:"of" doc:"number of items that count"`
+	Share  float64 `json:"share" doc:"share"`
+	Chance float64 `json:"chance" doc:"share by chance"`
 }
 
 // ClassOutcome is the average precision for unseen users, with their share.
 type ClassOutcome struct {
-	AP    float64 `json:"ap"`
-	Share float64 `json:"share"`
-	Items int     `json:"items"`
+	AP    float64 `json:"ap" doc:"average precision"`
+	Share float64 `json:"share" doc:"average precision by chance"`
+	Items int     `json:"items" doc:"number of items"`
 }
 
 // Stage is an element of the matrix. AP and Factor are above 0 if there are users, otherwise absent from the
 // JSON.
 type Stage struct {
-	Users  int     `json:"users"`
-	AP     float64 `json:"ap,omitzero"`
-	Factor float64 `json:"factor,omitzero"`
+	Users  int     `json:"users" doc:"number of users"`
+	AP     float64 `json:"ap,omitzero" doc:"average precision, mean over users"`
+	Factor float64 `json:"factor,omitzero" doc:"average precision over chance"`
 }
 
 // UserOutcome is the average precision for one user, and chance.
 type UserOutcome struct {
-	User   int     `json:"user"`
-	AP     float64 `json:"ap"`
-	Chance float64 `json:"chance"`
+	User   int     `json:"user" doc:"number of the user in the data"`
+	AP     float64 `json:"ap" doc:"average precision"`
+	Chance float64 `json:"chance" doc:"average precision with any anonymous device in the user's place"`
 }
 
 // Difference is the AP of an attack minus the baseline's, over the same users.
 type Difference struct {
 	Attack   attacks.Kind     `json:"attack"`
-	AP       float64          `json:"ap"`
-	Interval ranking.Interval `json:"interval"`
+	AP       float64          `json:"ap" doc:"average precision less that of the cosine"`
+	Interval ranking.Interval `json:"interval" doc:"of that difference"`
 }
 
 // Best returns the attack with the highest AP; nil if no attack could name a user.

@@ -37,8 +37,8 @@ type Params struct {
 
 // Rounds are the rounds from From to To, inclusive.
 type Rounds struct {
-	From int `json:"from"`
-	To   int `json:"to"`
+	From int `json:"from" doc:"first round"`
+	To   int `json:"to" doc:"last round"`
 }
 
 func (r Rounds) Has(round int) bool { return r.From <= round && round <= r.To }
@@ -70,9 +70,9 @@ type Scored struct {
 // Taught describes the training of an attack.
 type Taught struct {
 	// Learned and Validated count the updates of the training, and of its validation.
-	Learned   int              `json:"learned"`
-	Validated int              `json:"validated,omitempty"`
-	Training  attacks.Training `json:"training,omitzero"`
+	Learned   int              `json:"learned" doc:"number of updates of the training"`
+	Validated int              `json:"validated,omitempty" doc:"number of updates of the validation"`
+	Training  attacks.Training `json:"training,omitzero" doc:"of the network"`
 }
 
 func (s *Scored) Columns() int {

@@ -70,7 +70,7 @@ type Outcome struct {
 	Devices  int               `json:"devices" doc:"number of devices that are followed"`
 	Updates  int               `json:"updates" doc:"number of updates of the devices that are followed"`
 	All      int               `json:"all" doc:"number of anonymous updates among which devices are followed"`
-	Pairs    pairs.Measurement `json:"pairs"`
+	Pairs    pairs.Measurement `json:"pairs" doc:"over pairs of updates"`
 	Next     Next              `json:"next"`
 	Clusters Clusters          `json:"clusters"`
 }
@@ -78,25 +78,25 @@ type Outcome struct {
 // Next is the number of updates whose most similar earlier update is of the same device.
 type Next struct {
 	// Followed is this number, among Of updates whose device has sent one before.
-	Followed int     `json:"followed"`
-	Of       int     `json:"of"`
-	Share    float64 `json:"share"`
+	Followed int     `json:"followed" doc:"number of updates whose most similar earlier update is of their device"`
+	Of       int     `json:"of" doc:"number of updates whose device has sent one before"`
+	Share    float64 `json:"share" doc:"share of updates whose most similar earlier update is of their device"`
 	// Chance is the share with a random earlier update.
-	Chance float64 `json:"chance"`
+	Chance float64 `json:"chance" doc:"share with a random earlier update"`
 }
 
 // Clusters compares clusters of average linkage with devices.
 type Clusters struct {
-	Clusters int `json:"clusters"`
+	Clusters int `json:"clusters" doc:"number of clusters"`
 	// RandIndex is adjusted (Hubert and Arabie 1985): 1 if clusters are devices, 0 by chance.
-	RandIndex float64 `json:"adjusted_rand_index"`
+	RandIndex float64 `json:"adjusted_rand_index" doc:"adjusted Rand index: 1 if clusters are devices, 0 by chance"`
 	// Precision is the share of pairs in a cluster that are of one device, Recall the share of pairs of one
 	// device that are in one cluster, F1 their harmonic mean.
-	Precision float64 `json:"precision"`
-	Recall    float64 `json:"recall"`
-	F1        float64 `json:"f1"`
+	Precision float64 `json:"precision" doc:"share of pairs in a cluster that are of one device"`
+	Recall    float64 `json:"recall" doc:"share of pairs of one device that are in one cluster"`
+	F1        float64 `json:"f1" doc:"harmonic mean of precision and recall"`
 	// ChanceF1 is the mean F1 over all assignments of updates to clusters of the same sizes.
-	ChanceF1 float64 `json:"chance_f1"`
+	ChanceF1 float64 `json:"chance_f1" doc:"mean F1 over all assignments of updates to clusters of the same sizes"`
 }
 
 func (v *Outcome) Note(*audits.Cell) string {

@@ -62,23 +62,23 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
 
 type Outcome struct {
-	Learned pairs.Learned `json:"learned"`
+	Learned pairs.Learned `json:"learned" doc:"of the network"`
 	// Anonymous is about pairs of seen and unseen users.
-	Anonymous *Measurements `json:"anonymous"`
+	Anonymous *Measurements `json:"anonymous" doc:"over pairs of anonymous updates"`
 	// Shadow is about pairs of an update of a shadow device and an anonymous one, which identify a known
 	// user; nil without such pairs.
-	Shadow *Measurements `json:"shadow,omitempty"`
+	Shadow *Measurements `json:"shadow,omitempty" doc:"over pairs of a shadow update and an anonymous one"`
 	// Seen and Unseen are about pairs of anonymous updates of only such users; nil without such pairs, or if
 	// all users are in one set.
-	Seen   *Measurements `json:"seen,omitempty"`
-	Unseen *Measurements `json:"unseen,omitempty"`
+	Seen   *Measurements `json:"seen,omitempty" doc:"over pairs of anonymous updates of users that the network learned from"`
+	Unseen *Measurements `json:"unseen,omitempty" doc:"over pairs of anonymous updates of users that the network did not learn from"`
 }
 
 // Measurements are of the same pairs by two scores.
 type Measurements struct {
 	// Network is trained. Cosine, of updates minus the mean of their round, is not.
-	Network pairs.Measurement `json:"network"`
-	Cosine  pairs.Measurement `json:"cosine"`
+	Network pairs.Measurement `json:"network" doc:"by the network"`
+	Cosine  pairs.Measurement `json:"cosine" doc:"by the cosine"`
 }
 
 func (m *Measurements) byNetwork() float64 { return m.Network.AP.Value }

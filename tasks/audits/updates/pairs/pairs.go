@@ -33,16 +33,16 @@ func (p *Pair) same() bool { return p.A == p.B }
 // Measurement is the ranking of pairs by their scores.
 type Measurement struct {
 	// Pairs is the number of scored pairs. Same, half or fewer, are of one user.
-	Pairs int `json:"pairs"`
-	Same  int `json:"same"`
+	Pairs int `json:"pairs" doc:"number of scored pairs"`
+	Same  int `json:"same" doc:"number of scored pairs of one user"`
 	// Users is the number of users with a pair of their own. The intervals are over them (ranking.Resampling).
-	Users int `json:"users"`
+	Users int `json:"users" doc:"number of users with a pair of their own"`
 	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By chance it is about
 	// Same / Pairs.
-	AP audits.Interval `json:"ap"`
+	AP audits.Interval `json:"ap" doc:"of the average precision"`
 	// AUC is the probability that a pair of one user has the higher score, ties counting half: the area
 	// under the receiver operating characteristic. By chance it is 0.5.
-	AUC audits.Interval `json:"auc"`
+	AUC audits.Interval `json:"auc" doc:"of the AUC"`
 }
 
 // Chance is the average precision and AUC by chance, if half of the pairs are of one user.

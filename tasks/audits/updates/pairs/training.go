@@ -183,14 +183,14 @@ func (t *Training) averagePrecision(c *Comparison) (float64, error) {
 // Learned describes the training of a network.
 type Learned struct {
 	// Users is the number of users that it learned from. ValidationUsers validated it.
-	Users           int `json:"users"`
-	ValidationUsers int `json:"validation_users"`
+	Users           int `json:"users" doc:"number of users of the training"`
+	ValidationUsers int `json:"validation_users" doc:"number of users of the validation"`
 	// Course has all epochs. The network is the one after epoch Best, counted from 1.
-	Course []Epoch `json:"course"`
-	Best   int     `json:"best"`
+	Course []Epoch `json:"course" doc:"after each epoch"`
+	Best   int     `json:"best" doc:"epoch, from 1, of the state that is kept"`
 	// Networks is the average precision of anonymous pairs by networks with other initial values, including
 	// this one; nil for a single network.
-	Networks *audits.Estimate `json:"networks,omitempty"`
+	Networks *audits.Estimate `json:"networks,omitempty" doc:"of the average precision of anonymous pairs over networks with other initial values"`
 }
 
 // String returns a text such as "stopped by 5 users after epoch 12 of 20".
@@ -238,8 +238,8 @@ func (l *Learned) spread() (mean, sd *float64) {
 
 type Epoch struct {
 	// Loss is the mean cross-entropy, in nats, AP the average precision of the validation.
-	Loss float64 `json:"loss"`
-	AP   float64 `json:"ap"`
+	Loss float64 `json:"loss" doc:"mean cross-entropy of the validation, in nats"`
+	AP   float64 `json:"ap" doc:"average precision of the validation"`
 }
 
 // repeat trains further networks from other initial weights, and sets Learned.Networks, by the average

@@ -113,11 +113,11 @@ type Outcome struct {
 // AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
 	Attack   attacks.Kind `json:"attack"`
-	Profiles []Found      `json:"profiles"`
+	Profiles []Found      `json:"profiles" doc:"of a profile"`
 	// AP and Chance are means over profiles with known users; nil without such profiles.
-	AP       *float64         `json:"ap,omitempty"`
-	Chance   *float64         `json:"chance,omitempty"`
-	Training attacks.Training `json:"training,omitzero"`
+	AP       *float64         `json:"ap,omitempty" doc:"average precision, mean over profiles with known users"`
+	Chance   *float64         `json:"chance,omitempty" doc:"average precision by chance, mean over profiles with known users"`
+	Training attacks.Training `json:"training,omitzero" doc:"of the network"`
 }
 
 // Found are the users that fit a profile best.
@@ -125,20 +125,20 @@ type Found struct {
 	Profile string `json:"profile"`
 	// Devices is the number of anonymous devices with an update, one for each user. It is 0 if no update of
 	// the profile's device was recorded for learning.
-	Devices int    `json:"devices"`
+	Devices int    `json:"devices" doc:"number of anonymous devices with an update"`
 	Users   []User `json:"users,omitempty"`
 	// Fit is the number of Devices whose users fit. AP is their average precision, in [0, 1], and Chance its
 	// mean over all orders; nil if no user fits, or every user.
-	Fit    int      `json:"fit,omitempty"`
-	AP     *float64 `json:"ap,omitempty"`
-	Chance *float64 `json:"chance,omitempty"`
+	Fit    int      `json:"fit,omitempty" doc:"number of users that fit"`
+	AP     *float64 `json:"ap,omitempty" doc:"average precision of the users that fit"`
+	Chance *float64 `json:"chance,omitempty" doc:"mean average precision over all orders of the users"`
 }
 
 // User is a found user.
 type User struct {
 	// User is the name, Score the mean of the device's scores.
 	User  string  `json:"user"`
-	Score float64 `json:"score"`
+	Score float64 `json:"score" doc:"mean of the device's scores"`
 	// Fits is nil if the experiment has no patterns for the profile.
 	Fits *bool `json:"fits,omitempty"`
 }

@@ -89,9 +89,9 @@ type Outcome struct {
 	Round
 	// BaselineAP is the AP of words ranked by the number of these devices that have them, without an update:
 	// a mean over updates, as AP.
-	BaselineAP float64 `json:"baseline_ap"`
+	BaselineAP float64 `json:"baseline_ap" doc:"average precision of words ranked by the number of devices that have them"`
 	// Rounds has the means by round, or by ranges of rounds if there are more than a hundred.
-	Rounds []Round `json:"rounds"`
+	Rounds []Round `json:"rounds" doc:"in a round or a range of rounds"`
 	// Canaries is nil if the data have none.
 	Canaries *Canaries `json:"canaries,omitempty"`
 }
@@ -99,7 +99,7 @@ type Outcome struct {
 // Round has means over the updates of a round.
 type Round struct {
 	// Round is the number, or the first of a range.
-	Round   int `json:"round" doc:"last round of the measured updates"`
+	Round   int `json:"round" doc:"last round of the measured updates, of a range the first"`
 	Updates int `json:"updates" doc:"number of measured updates"`
 	// Words is the number of distinct ordinary words of a device, Named the number of words that its update
 	// names, Hits the number of words in both.
@@ -107,26 +107,26 @@ type Round struct {
 	Named float64 `json:"named" doc:"mean number of words that an update names"`
 	Hits  float64 `json:"hits" doc:"mean number of a device's words that its update names"`
 	// Precision is Hits / Named, or 0; Recall is Hits / Words.
-	Precision float64 `json:"precision"`
-	Recall    float64 `json:"recall"`
+	Precision float64 `json:"precision" doc:"hits over named words"`
+	Recall    float64 `json:"recall" doc:"hits over the device's words"`
 	// AP is the average precision of all ordinary words, ranked by the update.
-	AP float64 `json:"ap"`
+	AP float64 `json:"ap" doc:"average precision of all ordinary words, ranked by the update"`
 }
 
 // Canaries counts updates that name all words of a canary.
 type Canaries struct {
 	// Held counts updates of devices with the canary, by canary; Others counts those of devices without it.
-	Held   Count `json:"held"`
-	Others Count `json:"others"`
+	Held   Count `json:"held" doc:"of updates of devices with the canary"`
+	Others Count `json:"others" doc:"of updates of devices without the canary"`
 	// Found is the number of canaries that an update of a device with them named.
-	Found int `json:"found"`
+	Found int `json:"found" doc:"number of canaries that an update of a device with them names"`
 }
 
 // Count counts updates, and those that name all words.
 type Count struct {
-	Named int     `json:"named"`
-	Of    int     `json:"of"`
-	Share float64 `json:"share"`
+	Named int     `json:"named" doc:"number of updates that name the canary"`
+	Of    int     `json:"of" doc:"number of updates"`
+	Share float64 `json:"share" doc:"share of updates that name the canary"`
 }
 
 func (v *Outcome) Note(*audits.Cell) string {
