@@ -207,6 +207,25 @@ func TestPairsOfFewUsersAreNotFoundByTheirWeights(t *testing.T) {
 	}
 }
 
+// A plan asks for each cell whether its users suffice for any find: a simulated audit takes milliseconds, and the
+// first find decides.
+func TestFirstSimulatedFindShowsThatUsersSuffice(t *testing.T) {
+	t.Parallel()
+	simulated := 0
+	power := audits.Simulated(trials, 0, func([]int, float64) func(*rand.Rand) bool {
+		return func(*rand.Rand) bool { simulated++; return simulated > 2 }
+	}, func([]int, float64) func(bool) bool {
+		return func(found bool) bool { return found }
+	})
+	if why := none(10, power); why != "" || simulated != 3 {
+		t.Errorf("%q after %d simulated audits, of which the third is a find", why, simulated)
+	}
+	never := func(audits.Question) float64 { return 0 }
+	if why := none(10, never); why == "" {
+		t.Error("no sentence for users of whom no audit finds anything")
+	}
+}
+
 func TestPairsAreOfBothKindsAndOfTwoRounds(t *testing.T) {
 	t.Parallel()
 	rng := seeds.Stream(1, seeds.UpdatePairs, 0)
