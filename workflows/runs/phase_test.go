@@ -119,6 +119,17 @@ func TestPhasesChangeOnlyByMoves(t *testing.T) {
 	}
 }
 
+// A refused retry names the state of the run, and the command that lists the failed nodes.
+func TestRejectedRetryOfANodeNamesTheState(t *testing.T) {
+	t.Parallel()
+	failed, done := storage.Key{Digest: storage.DigestOf([]byte("failed"))}, storage.Key{Digest: storage.DigestOf([]byte("done"))}
+	run := &Run{ID: "x", State: State{Phase: Failed, Failures: map[storage.Key]Failure{failed: {}}}}
+	err := allowed(run, Entry{Kind: RetryEntry, Keys: []storage.Key{done}})
+	if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "run x is failed") || !strings.Contains(err.Error(), "coalmine logs x") {
+		t.Error(err)
+	}
+}
+
 // An allowed operation counts in the log, and a refused one changes no phase.
 func TestIneffectiveCommandsAreRejected(t *testing.T) {
 	t.Parallel()
@@ -151,8 +162,8 @@ func TestRejectedCommandReportsExpectedPhase(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]string{
 		PauseEntry:  "run x is done: the run's state does not allow it; expected a queued, running or paused run",
-		ResumeEntry: "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs",
-		RetryEntry:  "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs",
+		ResumeEntry: "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)",
+		RetryEntry:  "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)",
 	} {
 		if err := allowed(&Run{ID: "x", State: State{Phase: Done}}, Entry{Kind: kind}); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", kind, err, want)

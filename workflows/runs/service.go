@@ -443,7 +443,7 @@ func allowed(run *Run, e Entry) error {
 	case !moves:
 		return fmt.Errorf("run %s is %s: %w; expected a %s run", run.ID, state.Phase, ErrState, phasesFor(e.Kind))
 	case state.restores(e.Kind) && e.Missing == 0 && len(e.Keys) == 0:
-		return fmt.Errorf("run %s is %s: %w; it has no failed nodes and no missing outputs", run.ID, state.Phase, ErrState)
+		return fmt.Errorf("run %s is %s: %w; it has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)", run.ID, state.Phase, ErrState)
 	case state.restores(e.Kind) && e.Missing > 0:
 		return nil
 	case state.blocked(e.Kind):
@@ -474,23 +474,23 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 
 // DeleteUnreadable removes the record of a run that cannot be read. Only the leader calls it.
 func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
-	_, err := s.Get(ctx, id)
+	run, err := s.Get(ctx, id)
 	switch {
 	case IsUnreadable(err):
 		return s.archive.DeleteRun(ctx, id)
 	case err == nil:
-		return fmt.Errorf("run %s: %w; its record can be read", id, ErrState)
+		return fmt.Errorf("run %s is %s: %w; its record can be read, so remove it as other runs (coalmine rm %s)", id, run.State.Phase, ErrState, id)
 	}
 	return err
 }
 
 func retryable(run *Run, e Entry) error {
 	if len(run.State.Failures) == 0 && run.State.Error == "" {
-		return fmt.Errorf("run %s is %s: %w; it has no failed nodes", run.ID, run.State.Phase, ErrState)
+		return fmt.Errorf("run %s is %s: %w; it has no failed nodes (coalmine status %s shows its tasks)", run.ID, run.State.Phase, ErrState, run.ID)
 	}
 	for _, key := range e.Keys {
 		if _, failed := run.State.Failures[key]; !failed {
-			return fmt.Errorf("run %s: %w; node %s has not failed", run.ID, ErrState, key.Short())
+			return fmt.Errorf("run %s is %s: %w; node %s has not failed (coalmine logs %s lists the failed ones)", run.ID, run.State.Phase, ErrState, key.Short(), run.ID)
 		}
 	}
 	return nil
