@@ -64,7 +64,7 @@ func Find(name string) (string, error) {
 			return "", fmt.Errorf("example %q: several names end so: expected one of %s", name, strings.Join(found, ", "))
 		}
 	}
-	if likely := meant(trimmed(name)); likely != "" {
+	if likely := Meant(name); likely != "" {
 		return "", fmt.Errorf("example %q: there is none%s (coalmine data example lists them)", name, readable.DidYouMean(likely))
 	}
 	if inside := below(trimmed(name)); len(inside) > 0 {
@@ -73,13 +73,13 @@ func Find(name string) (string, error) {
 	return "", fmt.Errorf("no example %q; the nearest names are\n  %s\n(coalmine data example lists all %d)", name, strings.Join(nearest(trimmed(name)), "\n  "), len(Names()))
 }
 
-// meant returns the name, or the end of a name, that was probably mistyped.
-func meant(mistyped string) string {
+// Meant returns the name that was probably meant by a mistyped name or end of a name; "" if none is similar.
+func Meant(mistyped string) string {
 	ends := map[string]string{}
 	for _, n := range Names() {
 		ends[n], ends[path.Base(n)] = n, n
 	}
-	return ends[readable.Nearest(mistyped, slices.Sorted(maps.Keys(ends)))]
+	return ends[readable.Nearest(trimmed(mistyped), slices.Sorted(maps.Keys(ends)))]
 }
 
 // below are the names in a folder.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,10 +67,31 @@ func (g *global) readExperiment(name string) (found string, text []byte, err err
 		return shipped, text, err
 	}
 	hint := "; coalmine init writes a first file, coalmine data example lists the examples"
-	if likely, err := examples.Find(filepath.ToSlash(name)); err == nil {
-		hint += readable.DidYouMean(likely)
+	example, unfound := examples.Find(filepath.ToSlash(name))
+	if unfound != nil {
+		example = examples.Meant(filepath.ToSlash(name))
 	}
-	return name, nil, fmt.Errorf("%w, and no example has this name%s", err, hint)
+	return name, nil, fmt.Errorf("%w, and no example has this name%s", err, hint+readable.DidYouMean(cmp.Or(fileLike(name), example)))
+}
+
+// fileLike returns the experiment file in the folder of a missing one whose name is equal but for its ending, or else
+// the most similar one; "" if there is none.
+func fileLike(name string) string {
+	folder, base := filepath.Split(name)
+	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // no folder has no files
+	var names []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
+			if strings.TrimSuffix(e.Name(), ext) == strings.TrimSuffix(base, filepath.Ext(base)) {
+				return folder + e.Name()
+			}
+			names = append(names, e.Name())
+		}
+	}
+	if likely := readable.Nearest(base, names); likely != "" {
+		return folder + likely
+	}
+	return ""
 }
 
 func newDataExampleCommand(g *global) *cobra.Command {

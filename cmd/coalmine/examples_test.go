@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/examples"
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -49,7 +50,12 @@ func TestExamplesPlanFromAnyFolder(t *testing.T) {
 			t.Errorf("plan %q: %v, without advice:\n%s", name, err, output)
 		}
 	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "mine.yaml"), nil, 0o600))
 	for name, advice := range map[string]string{
+		"mine.yml":  "did you mean mine.yaml?",
+		"mime.yaml": "did you mean mine.yaml?",
+		"./mine":    "did you mean ./mine.yaml?",
+		"quickstrt": "did you mean quickstart?",
 		"examples/carlini-2019/table2-small.yaml": "to make it here: coalmine data example carlini-2019/table2-small",
 		"thakkar-2020/table-1":                    "see docs/data.md",
 	} {
