@@ -390,6 +390,9 @@ func (c *Cell) canaryWarnings() []string {
 		replaced, lower = float64(canaries.copies())/float64(max(1, c.data.Examples)), "canaries.insertions"
 	}
 	var warnings []string
+	if c.data != nil && c.data.Users > 0 && c.data.Carriers == 0 {
+		warnings = append(warnings, fmt.Sprintf("canaries: of %s probably none gets a canary, so audits of canaries measure nothing: raise the probabilities or canaries.per_configuration", readable.Count(c.data.Users, "user")))
+	}
 	if replaced > audits.MaxReplaced {
 		warnings = append(warnings, fmt.Sprintf("canaries replace about %s of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", readable.Share(replaced), 100*audits.MaxReplaced, lower))
 	}

@@ -207,6 +207,21 @@ func TestDoubtfulCanariesWarn(t *testing.T) {
 	}
 }
 
+// Few users and small probabilities leave no canary in the data.
+func TestCanariesThatProbablyNobodyGetsWarn(t *testing.T) {
+	t.Parallel()
+	for probability, want := range map[string]bool{"1/100000": true, "1/5": false} {
+		spec := parse(t, minimal, "canaries={per_configuration: 2, user_probability: "+probability+", example_probability: 100%}")
+		few := plenty
+		few.Users, few.Examples = 100, 1000
+		must.Do(t, spec.Resolve(factsFor(spec, few)))
+		got := strings.Join(spec.Cells[0].Warnings(), "\n")
+		if strings.Contains(got, "probably none gets a canary") != want {
+			t.Errorf("%s of %d users: %s", probability, few.Users, got)
+		}
+	}
+}
+
 // 100 users have 10 examples each. A canary that replaces all examples of its users is carried by its share of
 // them, and copies are of as many users as drawing their places often finds.
 func TestCarriersAreTheUsersWithACanary(t *testing.T) {

@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -269,6 +270,9 @@ func (v *viewCell) notes() []string {
 	for _, u := range v.Undetected {
 		notes = append(notes, ": "+u.String())
 	}
+	if len(v.Undetected) > 0 && !v.hasUtility() {
+		notes = append(notes, ": utility is not measured (audit.utility), so audits that find nothing do not show that the training is safe: the model may have learned little")
+	}
 	notes = appendNote(notes, v.Ranking)
 	notes = appendNote(notes, v.ReportedRounds)
 	if v.Unmeasured {
@@ -279,7 +283,7 @@ func (v *viewCell) notes() []string {
 
 // reportNotes describes the data and the end of a training that has a report.
 func (v *viewCell) reportNotes() []string {
-	notes := v.canaryShare()
+	notes := append(v.canaryShare(), v.noneInserted()...)
 	notes = appendNote(notes, v.Skipped)
 	notes = appendNote(notes, v.Selection)
 	notes = appendNote(notes, v.Devices)
@@ -335,6 +339,25 @@ func (v *viewCell) canaryShare() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(": canaries are %s of the training examples, more than %g%%: utility and memorization are those of a training on canaries; lower their probabilities or insertions", readable.Share(share), 100*largeShare)}
+}
+
+// noneInserted returns a note if canaries were drawn for the training data and none is in them.
+func (v *viewCell) noneInserted() []string {
+	drawn := lists.Count(v.decoded.Canaries, func(c audits.Canary) bool { return c.Role == audits.NeverInserted })
+	if drawn == 0 || slices.ContainsFunc(v.decoded.Canaries, func(c audits.Canary) bool { return c.Role == audits.Inserted }) {
+		return nil
+	}
+	return []string{fmt.Sprintf(": none of %s is in the training data, so nothing about memorization is measured by them; raise their probabilities or insertions", readable.Count(drawn, "drawn canary"))}
+}
+
+// hasUtility reports whether an audit measured the utility of the cell's model.
+func (v *viewCell) hasUtility() bool {
+	for d := range v.measured() {
+		if d.Utility != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *Table) texts() [][]string {

@@ -50,3 +50,36 @@ func TestUndetectedNoteNamesFalseAlarmRate(t *testing.T) {
 		t.Errorf("%s, want %q in it", u, want)
 	}
 }
+
+// Without a measured utility, an audit without a finding may have audited a model that has learned nothing.
+func TestUnmeasuredUtilityIsNotedBesideAuditsWithoutFinding(t *testing.T) {
+	t.Parallel()
+	for utility, noted := range map[string]bool{"": true, `"utility": {"recall_at_1": 0.1, "perplexity": 9, "tokens": 10}, `: false} {
+		r := &Results{Run: "few-1", Cells: []Cell{{
+			Cell: "c01", Label: "few", Status: Done, Undetected: []Undetected{{Statement: "random_sampling", Sizes: []string{"4 canaries"}}},
+			Report: reported(`{` + utility + `"audit": {"random_sampling": {"memorized": 0, "of": 4, "references": 10}, "canaries": []}}`),
+		}}}
+		if text := written(t, r, "table"); strings.Contains(text, "utility is not measured") != noted {
+			t.Errorf("utility %q: noted: %t, want %t:\n%s", utility, !noted, noted, text)
+		}
+	}
+}
+
+// A table with 0 of 0 memorized canaries says that none of the drawn canaries was inserted.
+func TestCanariesThatNobodyDrewAreNoted(t *testing.T) {
+	t.Parallel()
+	canary := `{"words": ["a"], "user_probability": 0.01, "example_probability": 1, "users": 0, "holders": 0, "insertions": 0}`
+	for lists, noted := range map[string]bool{
+		`"canaries": [], "never_inserted": [` + canary + `, ` + canary + `]`: true,
+		`"canaries": [` + canary + `], "never_inserted": [` + canary + `]`:   false,
+		`"canaries": [], "controls": [` + canary + `]`:                       false,
+	} {
+		r := &Results{Run: "few-1", Cells: []Cell{{
+			Cell: "c01", Label: "few", Status: Done,
+			Report: reported(`{"audit": {"random_sampling": {"memorized": 0, "of": 0, "references": 10}, ` + lists + `}}`),
+		}}}
+		if text := written(t, r, "table"); strings.Contains(text, "none of 2 drawn canaries is in the training data") != noted {
+			t.Errorf("%s: noted: %t, want %t:\n%s", lists, !noted, noted, text)
+		}
+	}
+}
