@@ -270,7 +270,7 @@ func (v *viewCell) notes() []string {
 	for _, u := range v.Undetected {
 		notes = append(notes, ": "+u.String())
 	}
-	if len(v.Undetected) > 0 && !v.hasUtility() {
+	if v.unknownUtility() {
 		notes = append(notes, ": utility is not measured (audit.utility), so audits that find nothing do not show that the training is safe: the model may have learned little")
 	}
 	notes = appendNote(notes, v.Ranking)
@@ -350,14 +350,17 @@ func (v *viewCell) noneInserted() []string {
 	return []string{fmt.Sprintf(": none of %s is in the training data, so nothing about memorization is measured by them; raise their probabilities or insertions", readable.Count(drawn, "drawn canary"))}
 }
 
-// hasUtility reports whether an audit measured the utility of the cell's model.
-func (v *viewCell) hasUtility() bool {
+// unknownUtility reports whether audits of canaries or members, which need a model that has learned, found nothing in
+// a model of which no audit measured the utility.
+func (v *viewCell) unknownUtility() bool {
 	for d := range v.measured() {
 		if d.Utility != nil {
-			return true
+			return false
 		}
 	}
-	return false
+	return slices.ContainsFunc(v.Undetected, func(u Undetected) bool {
+		return len(v.decoded.Canaries) > 0 || strings.HasPrefix(u.Statement, "membership")
+	})
 }
 
 func (t *Table) texts() [][]string {
