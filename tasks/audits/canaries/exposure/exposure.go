@@ -237,7 +237,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 // least Enough references at or below for both, for which it also gives standard errors.
 func (v *Outcome) compare(a, b Basis) string {
 	var supported, others []float64
-	errors := 0.0
+	errors, extrapolated := 0.0, a == Fitted // a fit that has enough references does not, where samples are few
 	for _, m := range v.canaries {
 		one, other := m.of(a), m.of(b)
 		if one == nil || other == nil {
@@ -246,6 +246,7 @@ func (v *Outcome) compare(a, b Basis) string {
 		apart := one.Bits - other.Bits
 		if min(one.Support, other.Support) < Enough {
 			others = append(others, apart)
+			extrapolated = extrapolated && one.Support < Enough
 			continue
 		}
 		supported = append(supported, apart)
@@ -253,7 +254,10 @@ func (v *Outcome) compare(a, b Basis) string {
 	}
 	ofFit, beyond := "", ""
 	if a == Fitted {
-		ofFit, beyond = ", which take the distribution for skew-normal", ", where the fit extrapolates"
+		ofFit = ", which take the distribution for skew-normal"
+	}
+	if extrapolated {
+		beyond = ", where the fit extrapolates"
 	}
 	var parts []string
 	if len(supported) > 0 {

@@ -165,9 +165,14 @@ func TestSampledExposurePrecedesFitted(t *testing.T) {
 	}}
 	v := derive(c).(*Outcome)
 	const want = "fitted less sampled +4.00 to +4.00 (at most 0.8 standard errors, which take the distribution for skew-normal) for 1 canary " +
-		"with 100 references or more at or below, +4.00 to +10.00 for 2 canaries with fewer, where the fit extrapolates"
-	if note := v.Note(c); ValueOf(v.Highest) != 10 || !strings.Contains(note, want) {
+		"with 100 references or more at or below, +4.00 to +10.00 for 2 canaries with fewer"
+	if note := v.Note(c); ValueOf(v.Highest) != 10 || !strings.HasSuffix(note, want) {
 		t.Errorf("highest %v, note %q; want 10 and %q", ValueOf(v.Highest), note, want)
+	}
+	// Few samples at or below the second canary say nothing about the fit, which has enough.
+	beyond := &audits.Cell{Canaries: []audits.Canary{c.Canaries[0], c.Canaries[2]}}
+	if note := derive(beyond).(*Outcome).Note(beyond); !strings.HasSuffix(note, "+4.00 to +4.00 for 1 canary with fewer, where the fit extrapolates") {
+		t.Errorf("note %q", note)
 	}
 	if dots := v.Figure(c).Dots; dots[0].Y != 8 || dots[2].Y != 0 {
 		t.Errorf("dots %+v", dots)
