@@ -15,8 +15,10 @@ func TestAMissingModuleIsExplained(t *testing.T) {
 	if want := "\n  the Python of the command lacks the module numpy.linalg: install it there, or name another Python in the command, such as /usr/bin/python3"; !strings.HasSuffix(message, want) || len(lines) != 2 {
 		t.Errorf("%q, want the last line %q", message, want)
 	}
-	if message := (&FailedError{io.EOF, lines[:1]}).Error(); strings.Contains(message, "install") {
-		t.Errorf("another failure is explained by %q", message)
+	for _, other := range [][]string{lines[:1], append(lines, "Segmentation fault")} {
+		if message := (&FailedError{io.EOF, other}).Error(); strings.Contains(message, "install") {
+			t.Errorf("another failure is explained by %q", message)
+		}
 	}
 }
 

@@ -102,15 +102,15 @@ func (e *FailedError) Error() string {
 	return e.Err.Error() + "; its last lines:\n  " + strings.Join(Explained(e.Lines), "\n  ")
 }
 
-// Explained returns the last lines of a command. If Python lacks a module, it adds a line with the next step.
+// Explained returns the last lines of a command. If Python ended because it lacks a module, it adds a line with the next
+// step.
 func Explained(lines []string) []string {
-	for _, line := range slices.Backward(lines) {
-		if _, rest, found := strings.Cut(line, "ModuleNotFoundError: No module named '"); found {
-			module, _, _ := strings.Cut(rest, "'")
-			return append(slices.Clone(lines), fmt.Sprintf("the Python of the command lacks the module %s: install it there, or name another Python in the command, such as /usr/bin/python3", module))
-		}
+	_, rest, found := strings.Cut(lines[len(lines)-1], "ModuleNotFoundError: No module named '")
+	if !found {
+		return lines
 	}
-	return lines
+	module, _, _ := strings.Cut(rest, "'")
+	return append(slices.Clone(lines), fmt.Sprintf("the Python of the command lacks the module %s: install it there, or name another Python in the command, such as /usr/bin/python3", module))
 }
 
 func (e *FailedError) Unwrap() error { return e.Err }
