@@ -197,7 +197,11 @@ const (
 
 // screen describes the terminal of standard output; nil for a file, a pipe, or --json.
 func (g *global) screen(notes bool) *results.Terminal {
-	f, ok := g.data.(*os.File)
+	out, _ := g.data.(*output)
+	if out == nil {
+		return nil
+	}
+	f, ok := out.Writer.(*os.File)
 	if !ok || g.json || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}

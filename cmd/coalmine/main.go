@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -94,9 +96,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "coalmine: %v\n", err)
 		return exitUsage
 	}
-	root := newRoot(stdout, stderr)
+	out := &output{Writer: stdout}
+	root := newRoot(out, stderr)
 	root.SetArgs(args)
 	err := goroutines.Recover(func() error { return root.ExecuteContext(ctx) })
+	if err == nil {
+		err = out.lost()
+	}
 	if err == nil {
 		return exitDone
 	}
@@ -118,6 +124,35 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(readable.Writer(stderr), "coalmine: %s\n", secrets.RedactPasswords(err.Error()))
 	}
 	return code
+}
+
+// output is a command's standard output. It keeps the first error of a write, so that a command that
+// ignores it does not report success.
+type output struct {
+	io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		o.err = cmp.Or(o.err, err)
+		o.mu.Unlock()
+	}
+	return n, err
+}
+
+// lost returns the error of the first write that failed.
+func (o *output) lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		return nil
+	}
+	return fmt.Errorf("the output is incomplete: %w", o.err)
 }
 
 // interrupted returns the error of a command after a signal. It replaces an error that only reports
