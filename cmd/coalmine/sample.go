@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"coalmine/tasks/audits/models/samples"
 	"coalmine/workflows/control"
+	"coalmine/workflows/runs"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
@@ -51,6 +54,9 @@ func newSampleCommand(g *global) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if flags.round == control.NewestRound {
+					g.noteUnfinishedModel(c.Context(), api, args[1], file)
+				}
 				generator, ok, err := modelaudit.OpenGenerator(file)
 				if err != nil {
 					return notOurs(c.Context(), api, args, err, "draw samples with that program; coalmine export writes its file")
@@ -64,6 +70,23 @@ func newSampleCommand(g *global) *cobra.Command {
 	}
 	flags.add(c.Flags())
 	return c
+}
+
+// noteUnfinishedModel names the round of a cell's newest model if the cell's training has not reached its end.
+func (g *global) noteUnfinishedModel(ctx context.Context, api control.API, cell string, file []byte) {
+	run, round := control.ExportedRound(file)
+	if round == "" {
+		return
+	}
+	s, err := api.Status(ctx, run)
+	if err != nil {
+		return
+	}
+	for _, c := range s.Cells {
+		if c.Cell == cell && c.Phase != runs.Done && round != strconv.Itoa(c.Steps) {
+			g.note("run %s, cell %s is %s: the samples are of its model after %s %s of %d", run, cell, c.Phase, c.Unit, round, c.Steps)
+		}
+	}
 }
 
 func (s *sampleFlags) add(f *pflag.FlagSet) {

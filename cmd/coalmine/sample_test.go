@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits/models/samples"
 	"coalmine/tasks/taskstest"
 )
@@ -27,6 +31,11 @@ func TestUnfinishedTrainingIsSampled(t *testing.T) {
 		t.Fatalf("exit status %d of a training that diverges", code)
 	}
 	newest := prints(t, "sample", "latest", "c01", "--home", home)
+	var messages bytes.Buffer
+	execute(t.Context(), []string{"sample", "latest", "c01", "--home", home}, io.Discard, &messages)
+	if !strings.Contains(messages.String(), "cell c01 is failed: the samples are of its model after round 2 of 3") {
+		t.Errorf("the messages do not name the model: %s", messages.String())
+	}
 	if second := prints(t, "sample", "latest", "c01", "--home", home, "--round", "2"); second != newest || strings.Count(newest, "\n") != 20 {
 		t.Errorf("the newest model prints\n%s\nthat of the second round\n%s", newest, second)
 	}
@@ -34,6 +43,16 @@ func TestUnfinishedTrainingIsSampled(t *testing.T) {
 		t.Error("the newest model is the initial one")
 	}
 	refuses(t, "there is no model after round 3", "sample", "latest", "c01", "--home", home, "--round", "3")
+}
+
+// A done run does not seem to be in training if its models are gone.
+func TestGoneModelsAreExplained(t *testing.T) {
+	t.Parallel()
+	home := smallRun(t, strings.Replace(sampleFile, "embedding: 8, units: 12", "embedding: 32, units: 64", 1)) // too large for a commit
+	must.Do(t, os.RemoveAll(filepath.Join(home, "store", "blobs")))
+	const why = "the run is done, but its models are gone from the store: coalmine retry sampled-"
+	refuses(t, why, "sample", "latest", "c01", "--home", home)
+	refuses(t, why, "export", "latest", "c01", "--home", home, "--output", filepath.Join(t.TempDir(), "model"))
 }
 
 func TestSamplesArePrinted(t *testing.T) {

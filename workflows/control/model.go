@@ -97,12 +97,21 @@ func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabu
 
 // MissingVocabulary explains why an exported model has no vocabulary and how to get it. It returns "" if
 // the model has one.
-func MissingVocabulary(model []byte) string {
+func MissingVocabulary(model []byte) string { return exportedMetadata(model)[leftOutField] }
+
+// ExportedRound returns the run of an exported model, and its round. It returns "" for a model that another
+// program made.
+func ExportedRound(model []byte) (run, round string) {
+	metadata := exportedMetadata(model)
+	return metadata[runField], metadata[roundField]
+}
+
+func exportedMetadata(model []byte) map[string]string {
 	file, err := safetensors.OpenParts(int64(len(model)), func(offset, length int64) ([]byte, error) { return model[offset : offset+length], nil })
 	if err != nil {
-		return "" // a command made the model
+		return nil // a command made the model
 	}
-	return file.Metadata[leftOutField]
+	return file.Metadata
 }
 
 // Classifier is the name of the model that prepare.classifier trains.
@@ -251,7 +260,7 @@ func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
 		return err
 	}
 	if len(rounds) == 0 {
-		return fmt.Errorf("%w; none is stored yet", err)
+		return fmt.Errorf("%w; %s", err, x.noneStored())
 	}
 	more := ""
 	if n := len(rounds) - maxListed; n > 0 {
@@ -268,9 +277,17 @@ func (l *Local) newestRound(ctx context.Context, x *exporter) (int, error) {
 		return 0, err
 	}
 	if len(rounds) == 0 {
-		return 0, fmt.Errorf("run %s, cell %s: no model is stored yet: %w", x.run.ID, x.cell.Name, storage.ErrNotFound)
+		return 0, fmt.Errorf("run %s, cell %s: there is no model: %w; %s", x.run.ID, x.cell.Name, storage.ErrNotFound, x.noneStored())
 	}
 	return rounds[len(rounds)-1], nil
+}
+
+// noneStored explains why the store has no model of a cell.
+func (x *exporter) noneStored() string {
+	if x.run.State.Phase == runs.Done {
+		return fmt.Sprintf("the run is done, but its models are gone from the store: coalmine retry %s recomputes them", x.run.ID)
+	}
+	return "none is stored yet"
 }
 
 // modelRounds returns the rounds of a cell with stored models, ascending.
