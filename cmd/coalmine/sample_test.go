@@ -39,6 +39,10 @@ func TestUnfinishedTrainingIsSampled(t *testing.T) {
 	if second := prints(t, "sample", "latest", "c01", "--home", home, "--round", "2"); second != newest || strings.Count(newest, "\n") != 20 {
 		t.Errorf("the newest model prints\n%s\nthat of the second round\n%s", newest, second)
 	}
+	if same := prints(t, "sample", "latest/c01", "--home", home); same != newest {
+		t.Errorf("latest/c01 prints\n%s\nlatest c01\n%s", same, newest)
+	}
+	refuses(t, `unexpected argument "c01"`, "sample", "latest/c01", "c01", "--home", home)
 	if initial := prints(t, "sample", "latest", "c01", "--home", home, "--round", "0"); initial == newest {
 		t.Error("the newest model is the initial one")
 	}

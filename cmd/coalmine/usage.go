@@ -63,12 +63,13 @@ func explainArguments(c *cobra.Command) {
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	} else {
-		check := c.Args
+		check, run, usage := c.Args, c.RunE, strings.Fields(c.Use)[1:]
 		if check == nil {
-			check = argumentsOf(strings.Fields(c.Use)[1:])
+			check = argumentsOf(usage)
 		}
+		c.RunE = func(c *cobra.Command, args []string) error { return run(c, splitCell(usage, args)) }
 		c.Args = func(c *cobra.Command, args []string) error {
-			if check(c, args) == nil {
+			if args = splitCell(usage, args); check(c, args) == nil {
 				return nil
 			}
 			return fmt.Errorf("%s; usage: %s (see %s --help)", wrongArgument(c, check, args), c.UseLine(), c.CommandPath())
@@ -77,6 +78,18 @@ func explainArguments(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		explainArguments(child)
 	}
+}
+
+// splitCell splits RUN/CELL, which other commands take, for a command that takes RUN CELL.
+func splitCell(usage, args []string) []string {
+	if len(args) == 0 || len(usage) != 2 || usage[0] != "RUN" || strings.Trim(usage[1], "[]") != "CELL" {
+		return args
+	}
+	run, cell, ok := strings.Cut(args[0], "/")
+	if !ok {
+		return args
+	}
+	return append([]string{run, cell}, args[1:]...)
 }
 
 // argumentsOf returns the check for the arguments of a usage line. One in brackets is optional, and one with dots repeats.
