@@ -498,6 +498,8 @@ func goOn(ctx context.Context, api control.API, name string) (control.Submitted,
 		return control.Submitted{}, err
 	case s.Phase == runs.Failed:
 		return control.Submitted{}, fmt.Errorf("--continue: run %s has failed; to retry its failed nodes: coalmine retry %s", s.Run, s.Run)
+	case s.Phase == runs.Cancelled:
+		return control.Submitted{}, fmt.Errorf("--continue: run %s is cancelled; resume it first (coalmine resume %s)", s.Run, s.Run)
 	case s.Phase.Finished():
 		return control.Submitted{}, fmt.Errorf("--continue: run %s is %s; expected an unfinished run (for its outcome: coalmine results %s)", s.Run, s.Phase, s.Run)
 	}

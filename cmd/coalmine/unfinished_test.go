@@ -32,6 +32,7 @@ func TestCommandsReportHowToContinueRun(t *testing.T) {
 		t.Errorf("results: exit status %d\n%s%s", code, out, messages)
 	}
 	outputOf(t, home, "cancel", run)
+	refuses(t, "is cancelled; resume it first (coalmine resume "+run+")", "run", "--continue", run, "--home", home)
 	if code, _, messages := coalmine(t, "watch", run, "--home", home); code != exitCellFailed || !strings.Contains(messages, run+" was cancelled; its results so far are kept, and coalmine resume "+run+" continues it\n") {
 		t.Errorf("watch: exit status %d\n%s", code, messages)
 	}

@@ -169,4 +169,8 @@ func TestRejectedCommandReportsExpectedPhase(t *testing.T) {
 			t.Errorf("%q: %v, want %s", kind, err, want)
 		}
 	}
+	const cancelled = "run x is cancelled: the run's state does not allow it; it has no failed nodes; to continue it: coalmine resume x"
+	if err := allowed(&Run{ID: "x", State: State{Phase: Cancelled}}, Entry{Kind: RetryEntry}); err == nil || err.Error() != cancelled {
+		t.Errorf("a retry of a cancelled run: %v, want %s", err, cancelled)
+	}
 }

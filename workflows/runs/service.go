@@ -485,7 +485,11 @@ func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 }
 
 func retryable(run *Run, e Entry) error {
-	if len(run.State.Failures) == 0 && run.State.Error == "" {
+	none := len(run.State.Failures) == 0 && run.State.Error == ""
+	if none && (run.State.Phase == Cancelled || run.State.Phase == Paused) {
+		return fmt.Errorf("run %s is %s: %w; it has no failed nodes; to continue it: coalmine resume %s", run.ID, run.State.Phase, ErrState, run.ID)
+	}
+	if none {
 		return fmt.Errorf("run %s is %s: %w; it has no failed nodes (coalmine status %s shows its tasks)", run.ID, run.State.Phase, ErrState, run.ID)
 	}
 	for _, key := range e.Keys {
