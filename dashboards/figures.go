@@ -42,7 +42,7 @@ func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if number >= len(figures) {
-		return fmt.Errorf("run %s has %s, numbered from 0; there is no figure %d (GET figures lists them): %w", runName(r), readable.Count(len(figures), "figure"), number, storage.ErrNotFound)
+		return fmt.Errorf("run %s has %s, numbered from 0; there is no figure %d (GET figures lists them): %w", r.PathValue("run"), readable.Count(len(figures), "figure"), number, storage.ErrNotFound)
 	}
 	return format.send(w, figures[number].Chart)
 }
@@ -247,7 +247,7 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if number >= len(found) {
-		return fmt.Errorf("run %s, cell %.40q: there is no picture %d after round %d; GET pictures lists the existing ones: %w", runName(r), cell, number, round, storage.ErrNotFound)
+		return fmt.Errorf("run %s, cell %.40q: there is no picture %d after round %d; GET pictures lists the existing ones: %w", r.PathValue("run"), cell, number, round, storage.ErrNotFound)
 	}
 	w.Header().Set("Content-Type", "image/png")
 	w.Header().Set("Cache-Control", "private, max-age=3600")

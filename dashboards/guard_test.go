@@ -100,6 +100,16 @@ func TestBodyWithoutJSONContentTypeIsRejected(t *testing.T) {
 	}
 }
 
+// A client that sends an experiment file without its media type learns that type.
+func TestSubmissionOfUnknownTypeNamesBothTypes(t *testing.T) {
+	t.Parallel()
+	c, _ := start(t, newFake(), Options{})
+	a := c.ask(t, "POST", "/api/v1/runs", strings.NewReader("name: x"), header("Content-Type", "text/yaml"))
+	if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "application/json (a run record) or application/yaml (an experiment file)") {
+		t.Errorf("%s %s", a.Status, a.body)
+	}
+}
+
 func TestAnswersHaveSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})

@@ -200,6 +200,11 @@ func TestClientRoundTrips(t *testing.T) {
 				t.Errorf("%s: %s, want %d", number, a.Status, want)
 			}
 		}
+		for _, path := range []string{"figures/3", "cells/c01/pictures/1/3"} {
+			if a := c.ask(t, "GET", "/api/v1/runs/latest/"+path, nil, nil); a.StatusCode != 404 || !strings.Contains(a.body, "run latest") {
+				t.Errorf("%s: %s, which does not name the run: %s", path, a.Status, a.body)
+			}
+		}
 	})
 	t.Run("prepared", func(t *testing.T) {
 		api.model = []byte("weights")

@@ -86,7 +86,7 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) error {
 // submitSpec submits a run's record, which the client has checked.
 func (s *Server) submitSpec(w http.ResponseWriter, r *http.Request, fresh bool) (control.Submitted, error) {
 	if err := expectJSON(r); err != nil {
-		return control.Submitted{}, err
+		return control.Submitted{}, fmt.Errorf("%w (a run record) or %s (an experiment file)", err, fileType)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxSpecBytes))
 	if err != nil {
