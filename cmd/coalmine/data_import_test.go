@@ -52,3 +52,18 @@ func TestAnImportedSourceIsUsedByItsName(t *testing.T) {
 	refuses(t, "no such source", "data", "remove", "posts", "--home", home)
 	refuses(t, "give --store instead of --server", "data", "list", "--server", "http://127.0.0.1:1")
 }
+
+// Reading a large source takes long, so a command first names it.
+func TestLargeSourcesAreNamedBeforeTheyAreRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "large.jsonl")
+	writeFile(t, path, "")
+	must.Do(t, os.Truncate(path, largeSource-1))
+	if messages := fails(t, "large.jsonl", "data", "inspect", path); strings.Contains(messages, "reading") {
+		t.Errorf("a small source: %s", messages)
+	}
+	must.Do(t, os.Truncate(path, largeSource))
+	if messages := fails(t, "large.jsonl", "data", "inspect", path); !strings.HasPrefix(messages, "reading "+path+" (32 MiB)\n") {
+		t.Errorf("a large source: %s", messages)
+	}
+}

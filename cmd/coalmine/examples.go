@@ -26,8 +26,35 @@ import (
 
 // finder finds the sources of an experiment file in its folder, and the sources of examples from
 // any folder.
-func (g *global) finder(folder string) sources.LocalFinder {
-	return sources.LocalFinder{Folder: folder, Library: g.library, Shipped: shipped{}, Advice: makeAdvice}
+func (g *global) finder(folder string) notingFinder {
+	return notingFinder{sources.LocalFinder{Folder: folder, Library: g.library, Shipped: shipped{}, Advice: makeAdvice}, g}
+}
+
+// notingFinder names each large source, once, before a command reads it.
+type notingFinder struct {
+	sources.LocalFinder
+	global *global
+}
+
+// largeSource is the size in bytes of a source that takes some seconds to read.
+const largeSource = 32 << 20
+
+// Find implements sources.Finder.
+func (f notingFinder) Find(ctx context.Context, name, digest string) (*sources.Source, error) {
+	source, err := f.LocalFinder.Find(ctx, name, digest)
+	if err != nil {
+		return nil, err
+	}
+	var size int64
+	for _, file := range source.Files {
+		size += file.Size
+	}
+	if size >= largeSource {
+		if _, noted := f.global.largeNoted.LoadOrStore(name, true); !noted {
+			f.global.note("reading %s (%s)", name, bytesText(float64(size)))
+		}
+	}
+	return source, nil
 }
 
 // shipped is the file system embedded in the program: the examples, and the trainer in PyTorch.

@@ -37,6 +37,7 @@ type global struct {
 	// stdout takes text for people; data is the same stream unchanged, for other programs.
 	stdout, data, stderr io.Writer
 	speaking             sync.Mutex // held while a line is written to stderr
+	largeNoted           sync.Map   // names of large sources that notingFinder has noted
 
 	places        placeFlags
 	secretKey     string

@@ -74,7 +74,7 @@ func (g *global) noteMissing(ctx context.Context, out *outputs, example string) 
 	if err != nil {
 		return err
 	}
-	finder, known := g.finder(filepath.Dir(out.experiment)), map[string]bool{}
+	finder, known := g.finder(filepath.Dir(out.experiment)).LocalFinder, map[string]bool{}
 	for _, c := range spec.Cells {
 		source := c.Experiment.Data.Source
 		if known[source] {

@@ -203,7 +203,7 @@ func localFile(system fs.FS, name, shown string, info fs.FileInfo) (*File, error
 		body, err := system.Open(name)
 		return body, shownAs(shown, err)
 	}
-	return &File{Name: shown, Open: open}, nil
+	return &File{Name: shown, Size: info.Size(), Open: open}, nil
 }
 
 // shownAs replaces the path in an error, which is only the end, by the whole path.

@@ -244,5 +244,5 @@ func listBelow(ctx context.Context, bucket *s3.Bucket, prefix string) (files []*
 
 func objectFile(bucket *s3.Bucket, object s3.Object) *File {
 	open := func(ctx context.Context) (io.ReadCloser, error) { return bucket.Open(ctx, object) }
-	return &File{Name: bucket.URL(object.Key), Open: open}
+	return &File{Name: bucket.URL(object.Key), Size: object.Size, Open: open}
 }

@@ -73,6 +73,8 @@ type Source struct {
 type File struct {
 	// Name is its path or URL, for messages.
 	Name string
+	// Size is the number of stored bytes, 0 if it is unknown.
+	Size int64
 	// Digest is set once Survey or Read has read the file.
 	Digest storage.Digest
 	// Split is the split in the name of the file or of its subdirectory, or "".
