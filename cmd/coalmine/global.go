@@ -43,6 +43,8 @@ type global struct {
 	secretKey     string
 	json          bool
 	storeSuffices bool // command works without the queue
+	// ownsHome is set if control has opened a home without another owner.
+	ownsHome bool
 	// storeMustExist is set for commands that create no store.
 	storeMustExist bool
 	warnOfKey      sync.Once
@@ -141,6 +143,7 @@ func noClose() error { return nil }
 // control opens the runs of the command's place: a server, a cluster's store, or a data directory,
 // through its owner if there is one.
 func (g *global) control(ctx context.Context) (control.API, closer, error) {
+	g.ownsHome = false
 	p, err := g.places.place()
 	switch {
 	case err != nil:
@@ -173,6 +176,7 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}
+	g.ownsHome = true
 	return control.New(storage.NewArchive(store), nil, nil), d.Close, nil
 }
 

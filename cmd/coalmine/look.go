@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/goroutines"
 	"coalmine/internal/lists"
 	"coalmine/internal/queue"
 	"coalmine/internal/readable"
@@ -23,6 +25,7 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/trackers"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/datadir"
 	"coalmine/workflows/runs/status"
 )
 
@@ -276,18 +279,46 @@ func newWatchCommand(g *global) *cobra.Command {
 			if err := notify.check(); err != nil {
 				return err
 			}
-			return g.withControl(c.Context(), func(api control.API) error {
-				s, err := api.Status(c.Context(), runArgument(args))
-				if err != nil {
-					return err
-				}
-				outcome, err := g.follow(c.Context(), api, control.Submitted{Run: s.Run})
-				return g.conclude(c.Context(), &notify, outcome, err)
-			})
+			return g.watch(c.Context(), runArgument(args), &notify)
 		},
 	}
 	notify.flag(c.Flags())
 	return c
+}
+
+// idlePause is the pause between two looks at a home that no process works for.
+const idlePause = time.Second
+
+// watch follows a run and prints its results. While no process works for the home of an unfinished run,
+// watch does not own the home either, so that another command can continue or cancel the run.
+func (g *global) watch(ctx context.Context, run string, notify *notifier) error {
+	for noted := false; ; noted = true {
+		waits := ""
+		err := g.withControl(ctx, func(api control.API) error {
+			s, err := api.Status(ctx, run)
+			if err != nil {
+				return err
+			}
+			run = s.Run
+			if g.ownsHome && !s.Phase.Finished() {
+				waits = standing(s)
+				return nil
+			}
+			outcome, err := g.follow(ctx, api, control.Submitted{Run: s.Run})
+			return g.conclude(ctx, notify, outcome, err)
+		})
+		if _, owned := errors.AsType[*datadir.OwnedError](err); !owned || !noted { // a command may own the home for some seconds
+			if err != nil || waits == "" {
+				return err
+			}
+		}
+		if !noted {
+			g.note("%s", waits)
+		}
+		if goroutines.Sleep(ctx, idlePause) != nil {
+			return g.conclude(ctx, notify, nil, nil)
+		}
+	}
 }
 
 const logsHelp = `Print the newest 200 events of a run (default the latest), in order, and the logs of
@@ -464,11 +495,16 @@ func (g *global) noteUnfinished(ctx context.Context, api control.API, run string
 	if err != nil || s.Phase.Finished() {
 		return // the table is complete
 	}
+	g.note("%s", standing(s))
+}
+
+// standing returns a run's state and the most serious reason that it waits.
+func standing(s *status.Run) string {
 	text := fmt.Sprintf("%s is %s", s.Run, stateText(s))
 	if waits := waitsFor(s); waits != "-" {
 		text += ": " + waits
 	}
-	g.note("%s", text)
+	return text
 }
 
 // resultsOf gets the results of a run, and returns a function that writes them, fitted to screen unless it is

@@ -44,6 +44,22 @@ func TestCommandsReportHowToContinueRun(t *testing.T) {
 	}
 }
 
+// A command that only waits does not keep another command from the home.
+func TestWatchOfAnIdleHomeLeavesItToOthers(t *testing.T) {
+	t.Parallel()
+	file, home := smallFiles(t, unfinishedFile, string(taskstest.Text(300)))
+	must.Do(t, os.Mkdir(home, 0o700))
+	run := strings.TrimSpace(prints(t, "submit", file, "--home", home))
+	watch := begin(t, "watch", run, "--home", home)
+	watch.says(t, run+" is queued: no process works on it yet; start coalmine serve")
+	prints(t, "pause", run, "--home", home)
+	prints(t, "cancel", run, "--home", home)
+	watch.says(t, run+" was cancelled")
+	if code := <-watch.status; code != exitCellFailed {
+		t.Errorf("exit status %d of the watch of a cancelled run", code)
+	}
+}
+
 func TestCompareRejectsSameRun(t *testing.T) {
 	t.Parallel()
 	home := smallRun(t, unfinishedFile)
