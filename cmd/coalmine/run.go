@@ -440,7 +440,7 @@ uploaded data with the digest data.sha256, or sources that serve --allow-source 
 				if err != nil {
 					return err
 				}
-				return g.printSubmitted(api, submitted)
+				return g.printSubmitted(submitted)
 			})
 		},
 	}
@@ -461,11 +461,11 @@ func (g *global) submitFile(ctx context.Context, flags *submitFlags, path string
 		if err != nil {
 			return err
 		}
-		return g.printSubmitted(api, submitted)
+		return g.printSubmitted(submitted)
 	})
 }
 
-func (g *global) printSubmitted(api control.API, s control.Submitted) error {
+func (g *global) printSubmitted(s control.Submitted) error {
 	if g.json {
 		return g.printJSON(s)
 	}
@@ -478,12 +478,8 @@ func (g *global) printSubmitted(api control.API, s control.Submitted) error {
 		g.note("it is paused; to continue it: coalmine resume %s", s.Run)
 		return nil
 	}
-	p, err := g.places.place()
-	if err != nil {
-		return err
-	}
-	if _, local := api.(*control.Local); local && !p.clustered() {
-		g.note("no process owns %s; to run it: coalmine run --continue %s, or coalmine serve", p, s.Run)
+	if g.ownsHome {
+		g.note("no process owns this home; to run it: coalmine run --continue %s, or coalmine serve", s.Run)
 		return nil
 	}
 	g.note("workers will run it; follow it with: coalmine watch %s", s.Run)
