@@ -55,10 +55,10 @@ func TestUndetectedNoteNamesFalseAlarmRate(t *testing.T) {
 func TestUnmeasuredUtilityIsNotedBesideAuditsWithoutFinding(t *testing.T) {
 	t.Parallel()
 	canary := `{"words": ["a"], "user_probability": 0.5, "example_probability": 1, "users": 2, "holders": 2, "insertions": 2}`
-	for utility, noted := range map[string]bool{"": true, `"utility": {"recall_at_1": 0.1, "perplexity": 9, "tokens": 10}, `: false} {
+	for utility, noted := range map[string]bool{"": true, `"utility": {"recall_at_1": 0.1, "perplexity": 9, "tokens": 10},`: false} {
 		r := &Results{Run: "few-1", Cells: []Cell{{
 			Cell: "c01", Label: "few", Status: Done, Undetected: []Undetected{{Statement: "random_sampling", Sizes: []string{"1 canary"}}},
-			Report: reported(`{` + utility + `"audit": {"random_sampling": {"memorized": 0, "of": 1, "references": 10}, "canaries": [` + canary + `]}}`),
+			Report: reported(`{` + utility + ` "audit": {"random_sampling": {"memorized": 0, "of": 1, "references": 10}, "canaries": [` + canary + `]}}`),
 		}}}
 		if text := written(t, r, "table"); strings.Contains(text, "utility is not measured") != noted {
 			t.Errorf("utility %q: noted: %t, want %t:\n%s", utility, !noted, noted, text)
