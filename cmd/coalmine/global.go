@@ -43,8 +43,9 @@ type global struct {
 	secretKey     string
 	json          bool
 	storeSuffices bool // command works without the queue
-	// ownsHome is set if control has opened a home without another owner.
+	// control sets ownsHome for a home without another owner, and owner for a home with one.
 	ownsHome bool
+	owner    *datadir.OwnedError
 	// storeMustExist is set for commands that create no store.
 	storeMustExist bool
 	warnOfKey      sync.Once
@@ -143,7 +144,7 @@ func noClose() error { return nil }
 // control opens the runs of the command's place: a server, a cluster's store, or a data directory,
 // through its owner if there is one.
 func (g *global) control(ctx context.Context) (control.API, closer, error) {
-	g.ownsHome = false
+	g.ownsHome, g.owner = false, nil
 	p, err := g.places.place()
 	switch {
 	case err != nil:
@@ -159,6 +160,7 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	}
 	d, err := datadir.Claim(p.home)
 	if owned, ok := errors.AsType[*datadir.OwnedError](err); ok && owned.Address != "" {
+		g.owner = owned
 		client, err := dashboards.NewClient(owned.Address, owned.Token)
 		return client, noClose, err
 	}

@@ -292,33 +292,48 @@ const idlePause = time.Second
 // watch follows a run and prints its results. While no process works for the home of an unfinished run,
 // watch does not own the home either, so that another command can continue or cancel the run.
 func (g *global) watch(ctx context.Context, run string, notify *notifier) error {
-	for noted := false; ; noted = true {
-		waits := ""
-		err := g.withControl(ctx, func(api control.API) error {
-			s, err := api.Status(ctx, run)
-			if err != nil {
-				return err
-			}
-			run = s.Run
-			if g.ownsHome && !s.Phase.Finished() {
-				waits = standing(s)
-				return nil
-			}
-			outcome, err := g.follow(ctx, api, control.Submitted{Run: s.Run})
-			return g.conclude(ctx, notify, outcome, err)
-		})
-		if _, owned := errors.AsType[*datadir.OwnedError](err); !owned || !noted { // a command may own the home for some seconds
-			if err != nil || waits == "" {
-				return err
-			}
-		}
-		if !noted {
-			g.note("%s", waits)
+	for told := false; ; {
+		idle, err := g.watchOwner(ctx, &run, notify)
+		_, taken := errors.AsType[*datadir.OwnedError](err)
+		switch {
+		case errors.Is(err, errOwnerEnded):
+			g.note("process %d, which worked for the home, has ended", g.owner.PID)
+			told = false
+		case idle == "" && !(told && taken): // a command may own the home for some seconds
+			return err
+		case !told:
+			g.note("%s", idle)
+			told = true
 		}
 		if goroutines.Sleep(ctx, idlePause) != nil {
 			return g.conclude(ctx, notify, nil, nil)
 		}
 	}
+}
+
+var errOwnerEnded = errors.New("the owner of the home has ended")
+
+// watchOwner follows a run and prints its results. It returns errOwnerEnded if the process that owns the home
+// ends first. If there is no such process, and the run is unfinished, it returns the run's state at once.
+func (g *global) watchOwner(ctx context.Context, run *string, notify *notifier) (idle string, err error) {
+	return idle, g.withControl(ctx, func(api control.API) error {
+		var outcome *results.Results
+		s, err := api.Status(ctx, *run)
+		if err == nil {
+			*run = s.Run
+			if g.ownsHome && !s.Phase.Finished() {
+				idle = standing(s)
+				return nil
+			}
+			outcome, err = whileOwned(ctx, g.owner, func(ctx context.Context) (*results.Results, error) {
+				return g.follow(ctx, api, control.Submitted{Run: s.Run})
+			})
+		}
+		if err != nil && g.owner != nil && ctx.Err() == nil && ends(ctx, g.owner, err) {
+			return errOwnerEnded
+		}
+		return g.conclude(ctx, notify, outcome, err)
+	})
 }
 
 const logsHelp = `Print the newest 200 events of a run (default the latest), in order, and the logs of

@@ -267,6 +267,20 @@ func awaitEnd(ctx context.Context, owned *datadir.OwnedError) bool {
 // runBeside submits to the owner of a data directory. It follows the run until the run has finished
 // or the owner no longer owns the directory.
 func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submission.Submission, owned *datadir.OwnedError) (*results.Results, error) {
+	return whileOwned(ctx, owned, func(ctx context.Context) (*results.Results, error) {
+		client, err := dashboards.NewClient(owned.Address, owned.Token)
+		if err != nil {
+			return nil, err
+		}
+		return g.runElsewhere(ctx, flags, sub, client)
+	})
+}
+
+// whileOwned calls follow with a context that ends when owned no longer owns its data directory; nil owns none.
+func whileOwned(ctx context.Context, owned *datadir.OwnedError, follow func(context.Context) (*results.Results, error)) (*results.Results, error) {
+	if owned == nil {
+		return follow(ctx)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	var looking sync.WaitGroup
 	defer looking.Wait()
@@ -276,11 +290,7 @@ func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submiss
 			stop()
 		}
 	})
-	client, err := dashboards.NewClient(owned.Address, owned.Token)
-	if err != nil {
-		return nil, err
-	}
-	return g.runElsewhere(ctx, flags, sub, client)
+	return follow(ctx)
 }
 
 // runHere executes the run in this process until it has finished.

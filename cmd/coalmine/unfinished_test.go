@@ -60,6 +60,23 @@ func TestWatchOfAnIdleHomeLeavesItToOthers(t *testing.T) {
 	}
 }
 
+// A watch outlives the process that works on the run.
+func TestWatchGoesOnAfterTheOwnerOfAHome(t *testing.T) {
+	t.Parallel()
+	long := strings.Replace(unfinishedFile, "rounds: 2,", "rounds: 20000,", 1)
+	file, home := smallFiles(t, long, string(taskstest.Text(300)))
+	owner := begin(t, "run", file, "--home", home)
+	run := strings.TrimPrefix(owner.says(t, "run "), "run ")
+	watch := begin(t, "watch", run, "--home", home)
+	watch.says(t, "run "+run)
+	owner.end()
+	owner.says(t, "interrupted")
+	watch.says(t, "has ended")
+	watch.says(t, "no process works on it")
+	prints(t, "cancel", run, "--home", home)
+	watch.says(t, run+" was cancelled")
+}
+
 func TestCompareRejectsSameRun(t *testing.T) {
 	t.Parallel()
 	home := smallRun(t, unfinishedFile)
