@@ -529,7 +529,7 @@ func TestUnclosedRowIsRejectedAtLineLimit(t *testing.T) {
 func TestSourceOfFaultsOnlyReportsFirstFault(t *testing.T) {
 	t.Parallel()
 	_, err := readAs(t, Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}, []byte("user,text\n,hello\nann,\n"))
-	if err == nil || err.Error() != `posts: each of 2 records is faulty, the first in file 1, line 2: "user" is empty` {
+	if err == nil || err.Error() != `posts: all records (2) are faulty, the first in file 1, line 2: "user" is empty` {
 		t.Errorf("got %v", err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 
 	"coalmine/internal/dataformats"
 	"coalmine/internal/encoding"
-	"coalmine/internal/readable"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/population"
 )
@@ -198,7 +197,7 @@ func (r *recordReader) empty(files []File) error {
 		name = files[0].Name
 	}
 	if n := r.skipped.Records; n > 0 {
-		return &Error{File: name, Err: fmt.Errorf("each of %s is faulty, the first in %s", readable.Count(n, "record"), r.skipped.First[0])}
+		return &Error{File: name, Err: fmt.Errorf("all records (%d) are faulty, the first in %s", n, r.skipped.First[0])}
 	}
 	wanted := r.lines.wanted
 	if f := r.reading.Form; f == forms.CSV || f == forms.TSV {
