@@ -73,7 +73,7 @@ func Find(name string) (string, error) {
 	return "", fmt.Errorf("no example %q; the nearest names are\n  %s\n(coalmine data example lists all %d)", name, strings.Join(nearest(trimmed(name)), "\n  "), len(Names()))
 }
 
-// Meant returns the name that was probably meant by a mistyped name or end of a name; "" if none is similar.
+// Meant returns the example whose name, or last element, is most similar to a mistyped one; "" if none is similar.
 func Meant(mistyped string) string {
 	ends := map[string]string{}
 	for _, n := range Names() {

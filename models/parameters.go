@@ -145,7 +145,7 @@ func (l *Layout) Parameters() int { return l.size }
 // Trained implements Network: all parameters are trained, unless EndTrained was called.
 func (l *Layout) Trained() int { return cmp.Or(l.trained, l.size) }
 
-// EndTrained makes the parameters so far the trained ones; without any, all are trained.
+// EndTrained marks the parameters so far as the trained ones; without any, all are trained.
 func (l *Layout) EndTrained() { l.trained = l.size }
 
 type stackLayout struct {

@@ -30,8 +30,8 @@ func firstWithin(over, within int, excess func(n int) float64) int {
 // logExcess returns the log of epsilon over the budget's epsilon.
 func (b Budget) logExcess(epsilon float64) float64 { return math.Log(epsilon / b.Epsilon) }
 
-// Noise multipliers of six significant digits, from MinNoise on, are numbered, so that the least one
-// that fits can be searched for.
+// The noise multipliers of six significant digits are numbered upwards from MinNoise, so that a search
+// over integers finds the least one that fits.
 const (
 	placesOfDecade = 900_000
 	mantissas      = 100_000 // the first mantissa, in units of its last digit

@@ -101,8 +101,8 @@ func (g *global) readExperiment(name string) (found string, text []byte, err err
 	return name, nil, fmt.Errorf("%w, and no example has this name%s", err, hint+readable.DidYouMean(cmp.Or(fileLike(name), example)))
 }
 
-// fileLike returns the experiment file in the folder of a missing one whose name is equal but for its ending, or else
-// the most similar one; "" if there is none.
+// fileLike returns the experiment file in the same folder that differs from name only in its extension, or else the
+// one with the most similar name; "" if there is none.
 func fileLike(name string) string {
 	folder, base := filepath.Split(name)
 	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // no folder has no files

@@ -286,5 +286,5 @@ func showsNodes(t *testing.T, home string) {
 			t.Errorf("no %q in\n%s", words, text)
 		}
 	}
-	refuses(t, `cell "c03" is invalid: it has c01 to c02`, "show", "latest", "c03", "--nodes", "--home", home)
+	refuses(t, `cell "c03" is invalid: the run has c01 to c02`, "show", "latest", "c03", "--nodes", "--home", home)
 }

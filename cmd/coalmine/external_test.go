@@ -398,7 +398,7 @@ func TestMissingStepOfTrainingIsReported(t *testing.T) {
 	}
 }
 
-// The trial before a run finds a wrong step. It accepts a cohort that only its few examples are too few for.
+// The trial before a run finds a wrong step. It accepts a cohort larger than the trial's few records.
 func TestWrongStepIsReportedBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	claim := strings.NewReplacer(`"population":120,"cohort":2`, `"population":'$n',"cohort":60`, `"sampling":"fixed-size"`, `"sampling":"poisson"`).Replace(stepper)

@@ -43,7 +43,7 @@ type global struct {
 	secretKey     string
 	json          bool
 	storeSuffices bool // command works without the queue
-	// control sets ownsHome for a home without another owner, and owner for a home with one.
+	// ownsHome reports that this command owns the home that control opened; owner is another owner, or nil.
 	ownsHome bool
 	owner    *datadir.OwnedError
 	// storeMustExist is set for commands that create no store.
@@ -250,8 +250,8 @@ func (g *global) archive(store storage.Store) *storage.Archive {
 // clusterPause is the pause between two tries to open a part of a cluster.
 const clusterPause = 500 * time.Millisecond
 
-// awaited calls open, which opens Redis or the store. While the server does not answer, it tries again for
-// at most the time wait.
+// awaited calls open, which opens Redis or the store. While the server does not answer, it tries again until
+// wait has passed.
 func awaited[T any](ctx context.Context, g *global, wait time.Duration, open func() (T, error)) (T, error) {
 	var until time.Time
 	for {

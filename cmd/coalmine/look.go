@@ -286,11 +286,11 @@ func newWatchCommand(g *global) *cobra.Command {
 	return c
 }
 
-// idlePause is the pause between two looks at a home that no process works for.
+// idlePause is the interval at which watch checks a home without an owner.
 const idlePause = time.Second
 
-// watch follows a run and prints its results. While no process works for the home of an unfinished run,
-// watch does not own the home either, so that another command can continue or cancel the run.
+// watch follows a run and prints its results. While no other process owns the home of an unfinished run, watch
+// releases it between checks, so that another command can continue or cancel the run.
 func (g *global) watch(ctx context.Context, run string, notify *notifier) error {
 	for told := false; ; {
 		idle, err := g.watchOwner(ctx, &run, notify)
@@ -392,7 +392,7 @@ func (g *global) writeLogs(logs runLogs) {
 	switch {
 	case len(logs.Logs) > 0:
 	case logs.History == nil:
-		g.note("in this run no attempt has failed at a node of that label or key (coalmine show RUN CELL --nodes lists nodes)")
+		g.note("no attempt of a node with that label or key has failed in this run (coalmine show RUN CELL --nodes lists nodes)")
 	default:
 		g.note("no attempt has failed since the last retry; for older logs: coalmine logs RUN NODE")
 	}

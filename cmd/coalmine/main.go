@@ -127,7 +127,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // output is a command's standard output. It keeps the first error of a write, so that a command that
-// ignores it does not report success.
+// ignores errors of writes still fails.
 type output struct {
 	io.Writer
 

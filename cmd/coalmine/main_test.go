@@ -35,7 +35,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A command whose output is lost does not report success, also if it ignores errors of writes.
+// A command whose output is lost fails, even if it ignores errors of writes.
 func TestCommandsReportLostOutput(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"explain", "training"}, {"schema"}, {"--help"}, {"version", "--json"}} {

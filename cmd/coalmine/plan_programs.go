@@ -51,8 +51,8 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 	}
 }
 
-// trial tries the program of a cell, until end at the latest, and warns of a failure. done names the trial in the warning,
-// such as "measured".
+// trial tries the program of a cell, until end at the latest, and warns of a failure. done is the participle in that
+// warning, such as "measured".
 func (g *global) trial(ctx context.Context, end time.Time, cell, done string, try func(context.Context) error) {
 	limited, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("the program did not end within %v", maxMeasuring))
 	defer cancel()
@@ -61,7 +61,8 @@ func (g *global) trial(ctx context.Context, end time.Time, cell, done string, tr
 	}
 }
 
-// warnOfReplays tries each program whose training is to run and to be replayed, and warns of one that lacks a step.
+// warnOfReplays tries each program whose training is to run and to be replayed, and warns of one
+// whose step is missing or wrong.
 // A failure of the trial does not keep the experiment from running.
 func (g *global) warnOfReplays(ctx context.Context, sub *submission.Submission) {
 	if !slices.ContainsFunc(sub.Spec.Cells, func(c experiment.Cell) bool { return c.Experiment.Replay() != nil }) {

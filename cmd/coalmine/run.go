@@ -489,7 +489,7 @@ func (g *global) printSubmitted(s control.Submitted) error {
 		return nil
 	}
 	if g.ownsHome {
-		g.note("no process owns this home; to run it: coalmine run --continue %s, or coalmine serve", s.Run)
+		g.note("the run waits, because no process owns this home; to start it: coalmine run --continue %s, or coalmine serve", s.Run)
 		return nil
 	}
 	g.note("workers will run it; follow it with: coalmine watch %s", s.Run)

@@ -84,7 +84,7 @@ func (g *global) noteUnfinishedModel(ctx context.Context, api control.API, cell 
 	}
 	for _, c := range s.Cells {
 		if c.Cell == cell && c.Phase != runs.Done && round != strconv.Itoa(c.Steps) {
-			g.note("run %s, cell %s is %s: the samples are of its model after %s %s of %d", run, cell, c.Phase, c.Unit, round, c.Steps)
+			g.note("run %s, cell %s (%s): the samples are from the model after %s %s of %d", run, cell, c.Phase, c.Unit, round, c.Steps)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestCommandsReportHowToContinueRun(t *testing.T) {
 	must.Do(t, os.Mkdir(home, 0o700))
 	code, out, messages := coalmine(t, "submit", file, "--home", home)
 	run := strings.TrimSpace(out)
-	if code != exitDone || !strings.Contains(messages, "no process owns this home; to run it: coalmine run --continue "+run) {
+	if code != exitDone || !strings.Contains(messages, "no process owns this home; to start it: coalmine run --continue "+run) {
 		t.Errorf("submit: exit status %d\n%s%s", code, out, messages)
 	}
 	refuses(t, "'5' in -5; write -- before a negative number (coalmine priority --help lists the flags)", "priority", run, "-5", "--home", home)

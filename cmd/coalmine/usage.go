@@ -80,7 +80,7 @@ func explainArguments(c *cobra.Command) {
 	}
 }
 
-// splitCell splits RUN/CELL, which other commands take, for a command that takes RUN CELL.
+// splitCell replaces an argument RUN/CELL by RUN and CELL if the usage is RUN CELL.
 func splitCell(usage, args []string) []string {
 	if len(args) == 0 || len(usage) != 2 || usage[0] != "RUN" || strings.Trim(usage[1], "[]") != "CELL" {
 		return args

@@ -1,5 +1,5 @@
 // These files make temporary files and directories that vanish with their process, even if it is
-// killed. A file has no name where the system allows that. A directory of a killed process is removed
+// killed. A file has no name if the system allows that. A directory of a killed process is removed
 // by the next process that makes one, or that calls Clean:
 //
 //	d, err := tempfiles.MakeDirectory("", "work-")

@@ -114,7 +114,7 @@ type Training struct {
 	// Epochs is the number of completed epochs; 0 without epochs. The attack keeps the state after
 	// epoch Best.
 	Epochs int `json:"epochs,omitempty" doc:"completed epochs of training"`
-	Best   int `json:"best,omitempty" doc:"epoch of the lowest validation loss, whose state the attack keeps"`
+	Best   int `json:"best,omitempty" doc:"epoch with the lowest validation loss; the attack keeps its state"`
 	// Loss is the mean loss of the validation part after epoch Best.
 	Loss float64 `json:"validation_loss,omitempty" doc:"mean validation loss after the best epoch"`
 	// Converged reports that the loss stopped falling before the last epoch.

@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/must"
 )
 
-// fileField is the field of RuleParameters under a parameter's name.
+// fileField returns the field of RuleParameters with a JSON name.
 func fileField(t *testing.T, name string) reflect.StructField {
 	t.Helper()
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[RuleParameters]()) {

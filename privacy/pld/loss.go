@@ -147,7 +147,7 @@ func (d pair) ratioAt(loss float64) float64 {
 }
 
 // slope returns the derivative of the loss by the log ratio. It rises with the ratio; for one member
-// it reaches half its maximum at the ratio from turns.
+// it reaches half its maximum at the ratio that turns returns.
 func (d pair) slope(ratio float64) float64 {
 	switch {
 	case d.group != nil:

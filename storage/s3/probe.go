@@ -82,8 +82,8 @@ func (s *Store) probeCreate(ctx context.Context, name string, content []byte) er
 	})
 }
 
-// expectsTLS reports whether the server of an http:// endpoint speaks TLS. Such a server answers a request
-// by closing the connection, as a full server does, or only after seconds.
+// expectsTLS reports whether the server of an http:// endpoint speaks TLS. It ends a plain request by
+// closing the connection, as a full server does, sometimes only after seconds.
 func (s *Store) expectsTLS(ctx context.Context) bool {
 	endpoint := s.client.EndpointURL()
 	if endpoint.Scheme != "http" {

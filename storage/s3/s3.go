@@ -180,7 +180,7 @@ func (s *Store) send(ctx context.Context, name string, body io.Reader, size int6
 	return err
 }
 
-// Create implements storage.Store. The request is sent again only after a conflict with another. A
+// Create implements storage.Store. The request is repeated only after a conflict with another. A
 // server's "412" is reported as storage.ErrExists; a proxy that repeats requests can hide that the
 // caller's first one succeeded.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {

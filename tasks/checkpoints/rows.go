@@ -20,7 +20,7 @@ type Row struct {
 	Clients        int64   `json:"clients,omitempty" parquet:"clients" doc:"clients of the cohort; 0 in central training"`
 	Examples       int64   `json:"examples" parquet:"examples" doc:"examples trained, once for each local epoch"`
 	Tokens         int64   `json:"tokens" parquet:"tokens" doc:"tokens trained, once for each local epoch"`
-	Loss           float64 `json:"loss" parquet:"loss" doc:"mean training loss before each step, in nats per token (models of images and labels: per example)"`
+	Loss           float64 `json:"loss" parquet:"loss" doc:"mean training loss before each step: nats per token, of models of images and labels nats per example, of a regressor the absolute error per example"`
 	UpdateNorm     float64 `json:"update_norm" parquet:"update_norm" doc:"L2 norm of the change of the model"`
 	ClientNorm     float64 `json:"client_norm,omitempty" parquet:"client_norm" doc:"mean L2 norm of the clients' updates before clipping, with DP-SGD of the records' gradients"`
 	Clipped        float64 `json:"clipped,omitempty" parquet:"clipped" doc:"share of clients whose update was clipped, with DP-SGD of records whose gradient was"`
@@ -38,7 +38,7 @@ type Row struct {
 type Validation struct {
 	// ValidationLoss is the mean loss over the validation part in nats per token, after the step; 0
 	// if not measured.
-	ValidationLoss float64 `json:"validation_loss,omitempty" parquet:"validation_loss,optional" doc:"mean loss over the validation part after the round, in nats per token (models of images and labels: per example)"`
+	ValidationLoss float64 `json:"validation_loss,omitempty" parquet:"validation_loss,optional" doc:"mean loss over the validation part after the round, in the unit of loss"`
 }
 
 // validatedRow is a Row with all columns.

@@ -45,7 +45,7 @@ type Check struct {
 	Write []string
 
 	sample Sample // checkSample if it has no users
-	brief  bool   // as in training
+	brief  bool   // see training.brief
 }
 
 // CheckReport is the result of a Check.

@@ -339,7 +339,8 @@ func (x *trial) steps(ctx context.Context, r *Result) error {
 	return cmp.Or(err, s.Close()) // the first error decides
 }
 
-// stepsOnFew checks the step command, if there is one, by requests that a right one answers rightly for any data.
+// stepsOnFew checks the step command, if there is one, with requests that a correct command
+// answers correctly for any data.
 func (x *trial) stepsOnFew(ctx context.Context) error {
 	r, err := x.ended()
 	if err != nil || r.Step == "" {
@@ -420,7 +421,7 @@ func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64
 // sameNoise is the tolerance for rounding of the noise, as a share of its norm.
 const sameNoise = 1e-3
 
-var errNoMembers = AnswersSteps.Errorf("its samples of rounds 1 to %d have no member", maxSampled)
+var errNoMembers = AnswersSteps.Errorf("its samples of rounds 1 to %d are all empty", maxSampled)
 
 // anyBatch returns a request for the first round with a nonempty batch.
 func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error) {

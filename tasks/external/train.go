@@ -141,7 +141,7 @@ type training struct {
 	watched func() error
 	// eager keeps every checkpoint found, instead of one every few seconds.
 	eager bool
-	// brief reports a trial before a training. Its data may be fewer than a cohort, and the command is killed at once
+	// brief marks a trial before a training: its records may be fewer than a cohort, and the command is killed at once
 	// when ctx ends, without time to end after SIGTERM.
 	brief bool
 }

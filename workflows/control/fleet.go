@@ -180,7 +180,7 @@ func checkNamed(found []queue.Worker, name string) error {
 	host, _ := os.Hostname()
 	for _, w := range found {
 		if w.Host == host && w.PID == os.Getpid() {
-			return fmt.Errorf("worker %s: the request %w: it belongs to process %d, which runs all parts of its home; interrupt that process instead", w.ID, ErrInput, w.PID)
+			return fmt.Errorf("worker %s: the request %w: the worker belongs to process %d, which runs all parts of its home; interrupt that process instead", w.ID, ErrInput, w.PID)
 		}
 		if w.ID != name && w.Host != name && len(found) > 1 {
 			return fmt.Errorf("worker %q: the name %w: %d ids begin with it; give a whole id, or a host", name, ErrInput, len(found))

@@ -76,7 +76,7 @@ func checkRemark(e runs.Entry) error {
 		at := strings.IndexFunc(e.Note, isUnprintable)
 		return fmt.Errorf("a note with %.1q at byte %d %w: expected text in UTF-8 without control characters", e.Note[at:], at, ErrInput)
 	case len(e.Tags) > maxTags:
-		return fmt.Errorf("a list of %d tags %w: at most %d", len(e.Tags), ErrInput, maxTags)
+		return fmt.Errorf("a list of %d tags %w: expected at most %d", len(e.Tags), ErrInput, maxTags)
 	}
 	for _, tag := range e.Tags {
 		n := utf8.RuneCountInString(tag)

@@ -153,7 +153,7 @@ func (l *Local) checkCells(ctx context.Context, run *runs.Run, e runs.Entry) err
 	names := lists.Map(spec.Cells, func(c experiment.Cell) string { return c.Name })
 	for _, cell := range e.Cells {
 		if !slices.Contains(names, cell) {
-			return fmt.Errorf("run %s: cell %q %w: it has %s", run.ID, cell, ErrInput, strings.Join(names, ", "))
+			return fmt.Errorf("run %s: cell %q %w: the run has %s", run.ID, cell, ErrInput, strings.Join(names, ", "))
 		}
 	}
 	return nil

@@ -195,7 +195,7 @@ func (x *exporter) external() bool {
 }
 
 func noCell(run *runs.Run, p *plan.Plan, name string) error {
-	return fmt.Errorf("run %s: cell %q %w: it has %s", run.ID, name, ErrInput, readable.Range(p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name))
+	return fmt.Errorf("run %s: cell %q %w: the run has %s", run.ID, name, ErrInput, readable.Range(p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name))
 }
 
 // exporter finds a cell of a run by their names.
@@ -339,7 +339,7 @@ func (l *Local) Data(ctx context.Context, name, cell string, table dataexport.Ta
 		return err
 	}
 	if tables := dataexport.Tables(x.experiment); !slices.Contains(tables, table) {
-		return fmt.Errorf("run %s, cell %s: table %.40q %w: it has %q", x.run.ID, x.cell.Name, table, ErrInput, tables)
+		return fmt.Errorf("run %s, cell %s: table %.40q %w: the cell has %q", x.run.ID, x.cell.Name, table, ErrInput, tables)
 	}
 	if formats := dataexport.Formats(); !slices.Contains(formats, format) {
 		return fmt.Errorf("format %.40q %w: expected one of %q", format, ErrInput, formats)
@@ -369,7 +369,7 @@ func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]by
 		return nil, fmt.Errorf("%s: %w: %w", cell, err, storage.ErrCorrupt)
 	}
 	if result.Model == "" {
-		return nil, fmt.Errorf("%s: an export %w: its training has a command for scoring, %q, but no model file; expected model in out/result.json (docs/contracts/train.md)", cell, ErrInput, result.Score)
+		return nil, fmt.Errorf("%s: an export %w: the training has a command for scoring, %q, but no model file; expected model in out/result.json (docs/contracts/train.md)", cell, ErrInput, result.Score)
 	}
 	return l.archive.ReadOutput(ctx, x.cell.Final.Key, external.FileBlob(strings.TrimPrefix(result.Model, "out/")))
 }

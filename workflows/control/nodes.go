@@ -84,10 +84,10 @@ func (q *NodeQuery) check() error {
 		return nil
 	}
 	if q.Cell == "" {
-		return fmt.Errorf("a list of keys %w without a cell: name a cell", ErrInput)
+		return fmt.Errorf("keys %w without a cell: name a cell", ErrInput)
 	}
 	if n := len(q.Changes.Keys); n > MaxNodeKeys {
-		return fmt.Errorf("a list of %d keys %w: at most %d", n, ErrInput, MaxNodeKeys)
+		return fmt.Errorf("a list of %d keys %w: expected at most %d", n, ErrInput, MaxNodeKeys)
 	}
 	return nil
 }

@@ -236,7 +236,7 @@ func (c *dataChecker) checkVocabulary(path string, size int) {
 func (c *dataChecker) failEmpty() {
 	switch d := &c.Experiment.Data; {
 	case d.Users.Words > 0:
-		c.fail("data.users.words", "is %d, but no user of %s has that number of words; expected less (0 takes users as they are)", d.Users.Words, d.Source)
+		c.fail("data.users.words", "is %d, but every user of %s has fewer words; expected a smaller number (0 sets no minimum)", d.Users.Words, d.Source)
 	case d.selectedWords() != nil:
 		c.fail("data.select.words.outside", "is %d, which leaves no training data: no user of %s uses a less frequent word; expected less", d.Outside().Size, d.Source)
 	default:
@@ -391,7 +391,7 @@ func (c *Cell) canaryWarnings() []string {
 	}
 	var warnings []string
 	if c.data != nil && c.data.Users > 0 && c.data.Carriers == 0 {
-		warnings = append(warnings, fmt.Sprintf("canaries: of %s probably none gets a canary, so audits of canaries measure nothing: raise the probabilities or canaries.per_configuration", readable.Count(c.data.Users, "user")))
+		warnings = append(warnings, fmt.Sprintf("canaries: probably no user (of %d) gets one, so audits of canaries would measure nothing: raise the probabilities or canaries.per_configuration", c.data.Users))
 	}
 	if replaced > audits.MaxReplaced {
 		warnings = append(warnings, fmt.Sprintf("canaries replace about %s of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", readable.Share(replaced), 100*audits.MaxReplaced, lower))

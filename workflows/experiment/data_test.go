@@ -74,7 +74,7 @@ func TestDataMismatchesAreReportedInPlace(t *testing.T) {
 		},
 		"nobody large enough": {
 			nil, func(f *Facts) { f.Users = 0 },
-			"x.yaml:2:7: data.users.words: is 2000, but no user of a.jsonl has that number of words; expected less (0 takes users as they are)",
+			"x.yaml:2:7: data.users.words: is 2000, but every user of a.jsonl has fewer words; expected a smaller number (0 sets no minimum)",
 		},
 		"empty test part": {
 			[]string{"audit={}"}, func(f *Facts) { f.TestExamples = 0 },

@@ -239,8 +239,8 @@ func suggest(unknown string, t reflect.Type, prefix string) string {
 const maxElsewhere = 3
 
 // elsewhere returns the fields of this name or synonym whose paths share the most leading keys with prefix,
-// and of these the outermost: first those that other tools call so, as epsilon is a target of privacy there before
-// it is a constant of Adam. It returns "" if there are too many.
+// and of these the outermost ones. Synonyms come before equal names, because users of other tools mean the privacy
+// target by epsilon, not Adam's constant. It returns "" if there are too many.
 func elsewhere(unknown, prefix string) string {
 	var synonyms, names []string
 	best := [2]int{-1, 0}

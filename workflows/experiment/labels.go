@@ -48,8 +48,8 @@ func labelOf(kind models.Kind) source.Label {
 	return ""
 }
 
-// Target names a target of the model, of which training and audits count tokens: a token, or an example if the model
-// reads images or predicts labels of whole texts.
+// Target names the unit that training and audits count: "token", or "example" if the model reads images or predicts
+// labels of whole texts.
 func (e *Experiment) Target() string {
 	if e.Data.Level.Scheme().Images || e.Data.Label != "" {
 		return "example"

@@ -118,7 +118,7 @@ func TestLargeGridIsRejectedBeforeExpansion(t *testing.T) {
 	}
 }
 
-// Images have canaries of audits alone, of whatever probabilities the block has.
+// With images, a canaries block gives one error, regardless of its probabilities.
 func TestCanariesInImagesAreOneMistake(t *testing.T) {
 	t.Parallel()
 	const are = "canaries: are sequences of words or bytes, which images cannot contain (data.level: image); "

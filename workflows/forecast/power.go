@@ -190,11 +190,11 @@ func enough(n, most int, has func(int) bool) *int {
 	return &high
 }
 
-// least is the limit below which reaches does not search.
+// least is the limit at which the bisection of reaches stops.
 const least = 1e-6
 
-// reaches returns the largest limit that is exceeded with probability Enough, to three digits. It returns
-// nil if not even 0 is, or if every limit is.
+// reaches returns the largest limit that is exceeded with probability Enough, to three digits or to least. It
+// returns nil if not even 0 is, or if every limit is.
 func reaches(s *experiment.Power, leak float64) *float64 {
 	above := func(limit float64) bool {
 		c := *s

@@ -66,7 +66,7 @@ type Cell struct {
 	Tail Tail
 	// Unit is the unit of the training's length.
 	Unit Unit
-	// Target names a target of the model, such as token. Recorded plans have none.
+	// Target names the unit that training counts, such as token; empty in a plan that is read from storage.
 	Target string
 }
 

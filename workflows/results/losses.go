@@ -58,7 +58,8 @@ var lossCurves = []audits.Curve{
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
 }
 
-// lossUnit returns the unit of the losses of a model: nats, but for a regressor, and none for a gan.
+// lossUnit returns the unit of the losses of a model: nats per target, the absolute error of a regressor, and "" for
+// a gan.
 func lossUnit(e *experiment.Experiment) string {
 	switch kind := e.Model.Kind; {
 	case kind == models.GAN:

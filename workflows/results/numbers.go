@@ -25,8 +25,8 @@ type explained struct {
 	columns, list []Column
 }
 
-// add adds the numbers of a struct at a path in the JSON. The sentence of a number is the tag doc of its field,
-// with those of the fields around it in brackets, from the inside out. A number of an outcome nested in one of the same type,
+// add adds the numbers of a struct at a path in the JSON. The sentence of a number is the doc tag of its field,
+// followed by the doc tags of the enclosing fields in brackets. A number of an outcome nested in one of the same type,
 // such as utility.baseline.perplexity, has the sentence of the outer number's column by default.
 func (n *explained) add(path, of string, t reflect.Type, around ...reflect.Type) {
 	within := append(slices.Clone(around), t)

@@ -271,7 +271,7 @@ func (v *viewCell) notes() []string {
 		notes = append(notes, ": "+u.String())
 	}
 	if v.unknownUtility() {
-		notes = append(notes, ": utility is not measured (audit.utility), so audits that find nothing do not show that the training is safe: the model may have learned little")
+		notes = append(notes, ": utility is not measured (set audit.utility: true), so audits that find nothing do not show that the training is safe: the model may have learned little")
 	}
 	notes = appendNote(notes, v.Ranking)
 	notes = appendNote(notes, v.ReportedRounds)
@@ -341,13 +341,13 @@ func (v *viewCell) canaryShare() []string {
 	return []string{fmt.Sprintf(": canaries are %s of the training examples, more than %g%%: utility and memorization are those of a training on canaries; lower their probabilities or insertions", readable.Share(share), 100*largeShare)}
 }
 
-// noneInserted returns a note if canaries were drawn for the training data and none is in them.
+// noneInserted returns a note if the cell has canaries for its training data and none was inserted.
 func (v *viewCell) noneInserted() []string {
 	drawn := lists.Count(v.decoded.Canaries, func(c audits.Canary) bool { return c.Role == audits.NeverInserted })
 	if drawn == 0 || slices.ContainsFunc(v.decoded.Canaries, func(c audits.Canary) bool { return c.Role == audits.Inserted }) {
 		return nil
 	}
-	return []string{fmt.Sprintf(": none of %s is in the training data, so nothing about memorization is measured by them; raise their probabilities or insertions", readable.Count(drawn, "drawn canary"))}
+	return []string{fmt.Sprintf(": none of the canaries (%d) is in the training data, so they measure no memorization; raise their probabilities or insertions", drawn)}
 }
 
 // unknownUtility reports whether audits of canaries or members, which need a model that has learned, found nothing in

@@ -79,7 +79,7 @@ func TestCanariesThatNobodyDrewAreNoted(t *testing.T) {
 			Cell: "c01", Label: "few", Status: Done,
 			Report: reported(`{"audit": {"random_sampling": {"memorized": 0, "of": 0, "references": 10}, ` + lists + `}}`),
 		}}}
-		if text := written(t, r, "table"); strings.Contains(text, "none of 2 drawn canaries is in the training data") != noted {
+		if text := written(t, r, "table"); strings.Contains(text, "none of the canaries (2) is in the training data") != noted {
 			t.Errorf("%s: noted: %t, want %t:\n%s", lists, !noted, noted, text)
 		}
 	}

@@ -162,14 +162,14 @@ func TestRejectedCommandReportsExpectedPhase(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]string{
 		PauseEntry:  "run x is done: the run's state does not allow it; expected a queued, running or paused run",
-		ResumeEntry: "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)",
-		RetryEntry:  "run x is done: the run's state does not allow it; it has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)",
+		ResumeEntry: "run x is done: the run's state does not allow it; the run has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)",
+		RetryEntry:  "run x is done: the run's state does not allow it; the run has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)",
 	} {
 		if err := allowed(&Run{ID: "x", State: State{Phase: Done}}, Entry{Kind: kind}); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", kind, err, want)
 		}
 	}
-	const cancelled = "run x is cancelled: the run's state does not allow it; it has no failed nodes; to continue it: coalmine resume x"
+	const cancelled = "run x is cancelled: the run's state does not allow it; the run has no failed nodes; to continue it: coalmine resume x"
 	if err := allowed(&Run{ID: "x", State: State{Phase: Cancelled}}, Entry{Kind: RetryEntry}); err == nil || err.Error() != cancelled {
 		t.Errorf("a retry of a cancelled run: %v, want %s", err, cancelled)
 	}

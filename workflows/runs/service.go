@@ -443,7 +443,7 @@ func allowed(run *Run, e Entry) error {
 	case !moves:
 		return fmt.Errorf("run %s is %s: %w; expected a %s run", run.ID, state.Phase, ErrState, phasesFor(e.Kind))
 	case state.restores(e.Kind) && e.Missing == 0 && len(e.Keys) == 0:
-		return fmt.Errorf("run %s is %s: %w; it has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)", run.ID, state.Phase, ErrState)
+		return fmt.Errorf("run %s is %s: %w; the run has no failed nodes and no missing outputs (coalmine run --new FILE computes an experiment again)", run.ID, state.Phase, ErrState)
 	case state.restores(e.Kind) && e.Missing > 0:
 		return nil
 	case state.blocked(e.Kind):
@@ -479,7 +479,7 @@ func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 	case IsUnreadable(err):
 		return s.archive.DeleteRun(ctx, id)
 	case err == nil:
-		return fmt.Errorf("run %s is %s: %w; its record can be read, so remove it as other runs (coalmine rm %s)", id, run.State.Phase, ErrState, id)
+		return fmt.Errorf("run %s is %s: %w; its record is readable, so remove it like any other run (coalmine rm %s)", id, run.State.Phase, ErrState, id)
 	}
 	return err
 }
@@ -487,10 +487,10 @@ func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 func retryable(run *Run, e Entry) error {
 	none := len(run.State.Failures) == 0 && run.State.Error == ""
 	if none && (run.State.Phase == Cancelled || run.State.Phase == Paused) {
-		return fmt.Errorf("run %s is %s: %w; it has no failed nodes; to continue it: coalmine resume %s", run.ID, run.State.Phase, ErrState, run.ID)
+		return fmt.Errorf("run %s is %s: %w; the run has no failed nodes; to continue it: coalmine resume %s", run.ID, run.State.Phase, ErrState, run.ID)
 	}
 	if none {
-		return fmt.Errorf("run %s is %s: %w; it has no failed nodes (coalmine status %s shows its tasks)", run.ID, run.State.Phase, ErrState, run.ID)
+		return fmt.Errorf("run %s is %s: %w; the run has no failed nodes (coalmine status %s shows its tasks)", run.ID, run.State.Phase, ErrState, run.ID)
 	}
 	for _, key := range e.Keys {
 		if _, failed := run.State.Failures[key]; !failed {

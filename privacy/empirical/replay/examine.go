@@ -33,14 +33,14 @@ type Test struct {
 	// Of names the member of the least p-value, if the family has several.
 	Of string `json:"of,omitempty"`
 	// Tests is the number of members.
-	Tests int `json:"tests" doc:"number of members of the family of tests"`
+	Tests int `json:"tests" doc:"number of tests in the family"`
 	// Statistic of the member, and the parameter of its distribution: degrees of freedom or trials.
-	Statistic float64 `json:"statistic" doc:"statistic of the member with the least p-value"`
+	Statistic float64 `json:"statistic" doc:"statistic of the test with the least p-value"`
 	Freedom   int     `json:"freedom,omitempty" doc:"degrees of freedom or trials"`
 	// Rate is the success probability of a trial, if Statistic is a count.
 	Rate float64 `json:"rate,omitempty" doc:"success probability of a trial"`
 	// P is the least p-value times Tests, at most 1.
-	P float64 `json:"p" doc:"least p-value of the members times their number, at most 1"`
+	P float64 `json:"p" doc:"least p-value of the family times its number of tests, at most 1"`
 }
 
 // Multiplier is a measured noise multiplier.
@@ -51,8 +51,8 @@ type Multiplier struct {
 	Measured float64 `json:"measured" doc:"measured noise multiplier"`
 	Low      float64 `json:"low" doc:"lower end of the 95% interval of the noise multiplier"`
 	High     float64 `json:"high" doc:"upper end of the 95% interval of the noise multiplier"`
-	// Squares is the sum of Values squares, in claimed deviations; Parts is the number of parts.
-	Squares float64 `json:"squares" doc:"sum of squares, in claimed deviations"`
+	// Squares is the sum of Values squares, in units of the claimed variance; Parts is the number of parts.
+	Squares float64 `json:"squares" doc:"sum of the squared noise values, in units of the claimed variance"`
 	Values  int     `json:"values" doc:"number of values"`
 	Parts   int     `json:"parts" doc:"number of parts"`
 }
@@ -72,7 +72,7 @@ type Finding struct {
 	By string  `json:"by"`
 	// Refuted reports whether P is at most FalseAlarm.
 	Refuted    bool    `json:"refuted"`
-	FalseAlarm float64 `json:"false_alarm" doc:"p-value at which the claim is refuted"`
+	FalseAlarm float64 `json:"false_alarm" doc:"largest p at which the claim is refuted"`
 	Tests      []Test  `json:"tests"`
 }
 

@@ -141,8 +141,8 @@ func examined(t *testing.T, c replay.Claim, name string, cohorts [][]int, along 
 	return f.Tests[i]
 }
 
-// Members of shuffled cohorts take part once an epoch, those of separated ones with the separation and as often as
-// claimed.
+// Members of shuffled cohorts take part once an epoch. Members of separated cohorts keep the separation, and take part
+// at most as often as claimed.
 func TestParticipationsAreAsFarApartAsClaimed(t *testing.T) {
 	t.Parallel()
 	shuffled := replay.Claim{Sampling: privacy.Shuffled, Population: 4, Cohort: 2}
@@ -165,7 +165,7 @@ func TestParticipationsAreAsFarApartAsClaimed(t *testing.T) {
 	}
 }
 
-// Of rounds two apart, the first two pairs share no round, and are counted together; so are the next two.
+// The first two pairs of rounds two apart share no round, so they are counted together; the same holds for the next two.
 func TestPairsOfRoundsAreCountedWithPairsOfOtherRounds(t *testing.T) {
 	t.Parallel()
 	claim := replay.Claim{Sampling: privacy.FixedSize, Population: 100, Cohort: 2}

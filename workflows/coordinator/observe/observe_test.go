@@ -170,8 +170,8 @@ func TestTimeLeftIsUnknownBeforeFirstAudit(t *testing.T) {
 	}
 }
 
-// begun adds a run of trainings of five steps, each with an audit, of which all have made their first step, in the
-// given seconds. It returns their second steps.
+// begun adds a run with a training of five steps, and its audit, for each of seconds, the duration of the training's
+// finished first step. It returns their second steps.
 func (x *fixture) begun(seconds ...float64) (*Run, []*graph.Task) {
 	b := plantest.NewBuilder()
 	origin := b.Node(plantest.Standing, plantest.Params{Salt: "origin"})
@@ -228,7 +228,7 @@ func TestTimeLeftFallsWithinStep(t *testing.T) {
 	}
 }
 
-// The last steps of a training take as long as the steps before them, whatever those of another training took.
+// The tail of a training is timed by its own steps, not by another training's.
 func TestTimeLeftOfTailFollowsItsTraining(t *testing.T) {
 	t.Parallel()
 	x, b := newFixture(t, worker(2)), plantest.NewBuilder()
@@ -242,7 +242,7 @@ func TestTimeLeftOfTailFollowsItsTraining(t *testing.T) {
 	x.finish(r, &x.Graph.Node(origin.Key).Task, 100) // a node of the same kind
 	x.finish(r, x.Graph.Chain(ch.Recipe).Current.Join, 8)
 	if got := x.left(r); got != 4 {
-		t.Errorf("%v left, want 4 for 5 steps of which 10 took 8 seconds", got)
+		t.Errorf("%v left, want 4 for 5 steps after 10 that took 8 seconds", got)
 	}
 }
 

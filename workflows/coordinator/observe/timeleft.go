@@ -9,12 +9,12 @@ import (
 	"coalmine/workflows/coordinator/graph"
 )
 
-// estimate estimates the remaining time of a run, in seconds.
+// estimate estimates the remaining time of a run. All times are in seconds.
 type estimate struct {
 	*View
 	run *graph.Run
-	// models are the final models of the cells. tails are the durations of the steps after the chains, from the
-	// durations of the chains' steps.
+	// models holds the keys of the cells' final models. tails holds the expected duration of each tail by its
+	// node, 0 without a chain.
 	models map[storage.Key]bool
 	tails  map[storage.Key]float64
 	// trains reports whether a training has not ended.
@@ -24,14 +24,14 @@ type estimate struct {
 	// work is the remaining work in seconds of one slot, and longest the time until the last task ends if every
 	// task but the first of a sequence finds a free slot.
 	work, longest float64
-	// ends holds the ends of nodes that need unfinished nodes.
+	// ends caches the end times of nodes that depend on unfinished nodes.
 	ends map[*graph.Node]float64
 }
 
 // secondsLeft estimates the remaining time of a run: the remaining work divided by the slots, or the longest
 // sequence of dependent tasks if that takes longer. A sequence of which no task runs begins when a slot is free.
-// The estimate is nil if nothing is known of a training. Audits of which none has been timed count for nothing; if
-// no training is left, the estimate is then nil.
+// It returns nil if a training has no timed step. Kinds of audits without a timed one count as 0; after the last
+// training, it returns nil while such a kind remains.
 func (v *View) secondsLeft(r *graph.Run) *float64 {
 	e := &estimate{View: v, run: r, models: map[storage.Key]bool{}, tails: map[storage.Key]float64{}, free: v.slotFree(), ends: map[*graph.Node]float64{}}
 	for _, c := range r.Cells {
@@ -72,7 +72,8 @@ func (v *View) slotFree() float64 {
 	return free
 }
 
-// trainings adds the trainings, from their steps so far. It returns false if nothing is known of a training.
+// trainings adds the remaining time of the trainings, estimated from their finished steps. It returns false if a
+// training has no timed step.
 func (e *estimate) trainings() bool {
 	for recipe, p := range e.run.Plan.Chains {
 		ch := e.Graph.Chain(recipe)
@@ -111,7 +112,7 @@ func (e *estimate) trained(ch *graph.Chain, step int) float64 {
 	return max(0, left-e.begun(ch))
 }
 
-// begun returns the time that the running join of a chain's current step has saved.
+// begun returns the part of the join of a chain's current step that is already done, in seconds.
 func (e *estimate) begun(ch *graph.Chain) float64 {
 	if ch.Current == nil || !e.runs(ch.Current.Join) {
 		return 0
@@ -134,7 +135,7 @@ func median(ch *graph.Chain, kind string) (seconds float64, n int) {
 	return 0, 0
 }
 
-// nodes adds the unfinished standing nodes, from others of their kind or their reported progress. It returns
+// nodes adds the remaining time of the unfinished standing nodes, estimated from nodes of their kind or from their progress. It returns
 // false if it can estimate no unfinished node, or if no audit like one of them has ended, because that audit may
 // take longer than all other nodes. Other nodes without an estimate take little time.
 func (e *estimate) nodes() bool {

@@ -71,7 +71,7 @@ type Run struct {
 	Tags        []string `json:"tags,omitempty"`
 }
 
-// Rate returns the rate with its unit, such as "1200 tokens/s", or "" if nothing was counted of late.
+// Rate returns the rate with its unit, such as "1200 tokens/s", or "" if the rate is 0.
 func (r *Run) Rate() string {
 	if r.TokensPerSecond <= 0 {
 		return ""

@@ -237,7 +237,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 // least Enough references at or below for both, for which it also gives standard errors.
 func (v *Outcome) compare(a, b Basis) string {
 	var supported, others []float64
-	errors, extrapolated := 0.0, a == Fitted // a fit that has enough references does not, where samples are few
+	// A fit with enough references does not extrapolate, even if the samples are too few.
+	errors, extrapolated := 0.0, a == Fitted
 	for _, m := range v.canaries {
 		one, other := m.of(a), m.of(b)
 		if one == nil || other == nil {

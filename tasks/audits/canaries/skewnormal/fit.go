@@ -15,8 +15,8 @@ import (
 // second half.
 type Fit struct {
 	Distribution
-	Fitted int `json:"fitted" doc:"references of the first half, which the distribution is fitted to"`
-	Tested int `json:"tested" doc:"references of the second half, which test the fit"`
+	Fitted int `json:"fitted" doc:"number of references in the first half, to which the distribution is fitted"`
+	Tested int `json:"tested" doc:"number of references in the second half, which test the fit"`
 	// KS is the Kolmogorov-Smirnov statistic of the second half, P the probability of at least this statistic
 	// under the fitted distribution.
 	KS float64 `json:"ks" doc:"Kolmogorov-Smirnov statistic of the second half"`
@@ -26,8 +26,8 @@ type Fit struct {
 	CalibratedP *float64 `json:"calibrated_p,omitempty" doc:"probability of at least this statistic if both halves have one skew-normal distribution"`
 	// LowestObserved counts the second half at or below the fitted quantile of lowestShare;
 	// LowestFitted is its expectation.
-	LowestObserved int64   `json:"lowest_observed" doc:"references of the second half in the fitted lower tail"`
-	LowestFitted   float64 `json:"lowest_fitted" doc:"expected references of the second half in the fitted lower tail"`
+	LowestObserved int64   `json:"lowest_observed" doc:"number of references of the second half in the fitted lower tail"`
+	LowestFitted   float64 `json:"lowest_fitted" doc:"expected number of references of the second half in the fitted lower tail"`
 	// Histogram counts all references.
 	Histogram Histogram `json:"histogram" doc:"of the histogram"`
 }
@@ -38,7 +38,7 @@ const lowestShare = 0.001
 type Histogram struct {
 	From   float64 `json:"from" doc:"lower edge, in nats"`
 	Width  float64 `json:"width" doc:"width of a bin, in nats"`
-	Counts []int   `json:"counts" doc:"references by bin"`
+	Counts []int   `json:"counts" doc:"number of references by bin"`
 }
 
 // Significance returns CalibratedP if it is not nil, otherwise P.

@@ -244,7 +244,7 @@ type Group struct {
 	// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance.
 	AUC audits.Interval `json:"auc" doc:"of the AUC"`
 	// P is the p-value of Mann and Whitney's test of equal scores.
-	P     float64 `json:"p" doc:"p-value by Mann and Whitney of equal scores"`
+	P     float64 `json:"p" doc:"p-value of Mann and Whitney's test of equal scores"`
 	Rates []Rate  `json:"rates"`
 }
 
@@ -253,7 +253,7 @@ type Rate struct {
 	FalsePositives float64 `json:"false_positives" doc:"false positive rate, from 0 to 1"`
 	// TruePositives is nil with fewer than Needed held-out users.
 	TruePositives *audits.Share `json:"true_positives,omitempty" doc:"of the true positive rate"`
-	Needed        int           `json:"needed" doc:"number of held-out users that the rate needs"`
+	Needed        int           `json:"needed" doc:"least number of held-out users for this false positive rate"`
 }
 
 // of returns the outcome of an attack, or empty.

@@ -257,8 +257,9 @@ func intervals(s *audits.Setting) int {
 	return n
 }
 
-// partOf returns a function that returns the noise multiplier with the epsilon of a limit, divided by the claimed one: a
-// million if no noise has it. If the claim is unknown, it is a million for 0 and 0 for others.
+// partOf returns a function from a limit of epsilon to the noise multiplier that has this epsilon, as a multiple of the
+// claimed one. The function returns 1e6 if no noise has it. Without a known claim it returns 1e6 for the limit 0, and 0
+// for any other.
 func partOf(s *audits.Setting) func(epsilon float64) float64 {
 	const none = 1e6
 	if s.Data == nil || s.External != nil {
@@ -280,5 +281,5 @@ func partOf(s *audits.Setting) func(epsilon float64) float64 {
 	}
 }
 
-// leastEpsilon stands for 0, which noise has only if delta is large.
+// leastEpsilon replaces a limit of 0: at a small delta no noise has the epsilon 0.
 const leastEpsilon = 1e-12

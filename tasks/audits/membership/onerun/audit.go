@@ -457,7 +457,7 @@ type Outcome struct {
 	TradeOff *TradeOff `json:"trade_off,omitempty" doc:"by the trade-off function"`
 	// Ceilings are approximately the most that the audit can prove about a training that is as private as it
 	// claims, from the strongest attacker to the weakest; only with TradeOff and a claim.
-	Ceilings []Ceiling `json:"ceilings,omitempty" doc:"at best, of a training as private as it claims"`
+	Ceilings []Ceiling `json:"ceilings,omitempty" doc:"approximate maximum for a training as private as it claims"`
 	// Estimate is not a bound. Only canaries scored by ScoreLikelihood have one.
 	Estimate *empirical.GaussianEstimate `json:"estimate,omitempty" doc:"from the scores"`
 	Units    []Unit                      `json:"units,omitempty"`

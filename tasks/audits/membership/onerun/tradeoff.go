@@ -108,13 +108,13 @@ type TradeOff struct {
 	Claimed        bool `json:"claimed"`
 	EpsilonRefuted bool `json:"epsilon_refuted"`
 	// KPlus, KMinus and Correct are the guesses that refute, or else those of the file.
-	KPlus   int `json:"k_plus" doc:"guesses that a canary was in the training data"`
-	KMinus  int `json:"k_minus" doc:"guesses that a canary was not in the training data"`
-	Correct int `json:"correct" doc:"right guesses"`
+	KPlus   int `json:"k_plus" doc:"number of guesses that a canary was in the training data"`
+	KMinus  int `json:"k_minus" doc:"number of guesses that a canary was not in the training data"`
+	Correct int `json:"correct" doc:"number of right guesses"`
 	// Independent reports whether the bound assumes canaries that do not hide each other. EpsilonLargest is
 	// the bound for such canaries if all these guesses were right.
 	Independent    bool            `json:"independent,omitempty"`
-	EpsilonLargest privacy.Epsilon `json:"epsilon_largest,omitempty" doc:"bound if all guesses were right"`
+	EpsilonLargest privacy.Epsilon `json:"epsilon_largest,omitempty" doc:"lower bound of epsilon if all guesses were right"`
 }
 
 func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts population.PartitionMetrics) (*TradeOff, error) {
@@ -180,9 +180,9 @@ func ClaimOf(r *privacy.Report) privacy.Recipe {
 	}
 }
 
-// SharedCurve returns the trade-off curve of a claim, with random cohorts from a population that is rounded up by less
-// than 1/32: cells that differ in their seeds share it, because it takes long to compute. A larger population only
-// raises the curve, which then is refuted more easily.
+// SharedCurve returns the trade-off curve of a claim. For random cohorts it rounds the population up by less than 1/32
+// of itself, so that cells with different seeds share one curve, which takes long to compute. Rounding up raises the
+// curve, which is refuted more easily: a warning may be missing but is never wrong.
 func SharedCurve(claim privacy.Recipe) (empirical.Curve, error) {
 	if sampled(claim.Sampling) {
 		step := 1 << max(0, bits.Len(uint(claim.Population))-6)
@@ -196,11 +196,11 @@ func SharedCurve(claim privacy.Recipe) (empirical.Curve, error) {
 type Ceiling struct {
 	// Attacker names the observed part of the training and the kind of canaries.
 	Attacker Attacker `json:"attacker"`
-	Correct  int      `json:"correct" doc:"right guesses"`
+	Correct  int      `json:"correct" doc:"number of right guesses"`
 	// EpsilonLower and TradeOffEpsilonLower are the bounds of an outcome with Correct right guesses. The
 	// latter is nil for random cohorts, whose search takes seconds.
-	EpsilonLower         float64          `json:"epsilon_lower" doc:"one-run bound"`
-	TradeOffEpsilonLower *privacy.Epsilon `json:"trade_off_epsilon_lower,omitempty" doc:"bound by the trade-off function"`
+	EpsilonLower         float64          `json:"epsilon_lower" doc:"one-run lower bound of epsilon"`
+	TradeOffEpsilonLower *privacy.Epsilon `json:"trade_off_epsilon_lower,omitempty" doc:"lower bound of epsilon by the trade-off function"`
 }
 
 // Attacker names a ceiling.
@@ -283,8 +283,8 @@ func (p *BoundParams) minNoise() func([]empirical.Outcome, privacy.Recipe, float
 	return empirical.MinNoise
 }
 
-// estimate returns nil for canaries without a likelihood, and if a side of the coin has too few, or equal scores only,
-// as tails have in a training without noise.
+// estimate returns nil if canaries have no likelihood, or if heads or tails have fewer than two distinct scores. The
+// scores of tails are equal in a training without noise.
 func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirical.GaussianEstimate, error) {
 	if p.score() != ScoreLikelihood || p.Delta == 0 {
 		return nil, nil

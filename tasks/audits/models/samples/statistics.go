@@ -32,10 +32,10 @@ type Unknown struct {
 // others. From each sample of at least two words, one of the others is drawn. Under the hypothesis a pair
 // with one unknown word is FirstOnly or OtherOnly with equal probability.
 type Contrast struct {
-	FirstOnly int `json:"first_only" doc:"samples whose first word is unknown and another, drawn from them, is known"`
-	OtherOnly int `json:"other_only" doc:"samples whose first word is known and the drawn one unknown"`
+	FirstOnly int `json:"first_only" doc:"number of samples whose first word is unknown and whose other, randomly drawn word is known"`
+	OtherOnly int `json:"other_only" doc:"number of samples whose first word is known and whose other, randomly drawn word is unknown"`
 	// P is the probability of at least this many FirstOnly.
-	P float64 `json:"p" doc:"probability of at least this many samples of the first sort, if both are equally likely"`
+	P float64 `json:"p" doc:"probability of at least first_only such samples if both kinds are equally likely"`
 	// StandsOut reports whether P is less than the significance.
 	StandsOut bool `json:"stands_out"`
 }

@@ -173,7 +173,7 @@ type Accuracy struct {
 	High     float64 `json:"high" doc:"upper end of the 95% interval over users of the accuracy"`
 	// FactorLow is the lower end of the interval of Accuracy over the accuracy of the most frequent value;
 	// nil if that is 0, and for other accuracies.
-	FactorLow *float64 `json:"factor_low,omitempty" doc:"lower end of the interval of the accuracy over that of the most frequent value"`
+	FactorLow *float64 `json:"factor_low,omitempty" doc:"lower end of the interval of the ratio of the accuracy to that of the most frequent value"`
 }
 
 func (a *Accuracy) percent() string {

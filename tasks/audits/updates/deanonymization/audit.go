@@ -259,7 +259,7 @@ type AttackOutcome struct {
 	AP             float64          `json:"ap,omitzero" doc:"average precision, mean over users,"`
 	APInterval     ranking.Interval `json:"ap_interval,omitzero" doc:"of ap"`
 	Chance         float64          `json:"chance,omitzero" doc:"ap, with any anonymous device in the user's place"`
-	Factor         float64          `json:"factor,omitzero" doc:"average precision over chance"`
+	Factor         float64          `json:"factor,omitzero" doc:"average precision divided by chance"`
 	FactorInterval ranking.Interval `json:"factor_interval,omitzero" doc:"of factor"`
 	// FactorAtLeast is a lower bound that holds for all attacks at once.
 	FactorAtLeast float64 `json:"factor_at_least,omitzero" doc:"lower bound of factor for all attacks at once"`
@@ -282,9 +282,9 @@ type AttackOutcome struct {
 // Top is the share of updates whose user is among the highest classes, with chance.
 type Top struct {
 	Count  int     `json:"count" doc:"number of items"`
-	Of     int     `json:"of" doc:"number of items that count"`
+	Of     int     `json:"of" doc:"number of items with a class"`
 	Share  float64 `json:"share" doc:"share"`
-	Chance float64 `json:"chance" doc:"share by chance"`
+	Chance float64 `json:"chance" doc:"expected share by chance"`
 }
 
 // ClassOutcome is the average precision for unseen users, with their share.
@@ -299,7 +299,7 @@ type ClassOutcome struct {
 type Stage struct {
 	Users  int     `json:"users" doc:"number of users"`
 	AP     float64 `json:"ap,omitzero" doc:"average precision, mean over users"`
-	Factor float64 `json:"factor,omitzero" doc:"average precision over chance"`
+	Factor float64 `json:"factor,omitzero" doc:"average precision divided by chance"`
 }
 
 // UserOutcome is the average precision for one user, and chance.

@@ -129,8 +129,8 @@ type Found struct {
 	Users   []User `json:"users,omitempty"`
 	// Fit is the number of Devices whose users fit. AP is their average precision, in [0, 1], and Chance its
 	// mean over all orders; nil if no user fits, or every user.
-	Fit    int      `json:"fit,omitempty" doc:"number of users that fit"`
-	AP     *float64 `json:"ap,omitempty" doc:"average precision of the users that fit"`
+	Fit    int      `json:"fit,omitempty" doc:"number of users that fit the profile"`
+	AP     *float64 `json:"ap,omitempty" doc:"average precision of the users that fit the profile"`
 	Chance *float64 `json:"chance,omitempty" doc:"mean average precision over all orders of the users"`
 }
 

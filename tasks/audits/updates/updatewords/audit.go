@@ -99,7 +99,7 @@ type Outcome struct {
 // Round has means over the updates of a round.
 type Round struct {
 	// Round is the number, or the first of a range.
-	Round   int `json:"round" doc:"last round of the measured updates, of a range the first"`
+	Round   int `json:"round" doc:"number of the round: in the totals the last one, of a range the first"`
 	Updates int `json:"updates" doc:"number of measured updates"`
 	// Words is the number of distinct ordinary words of a device, Named the number of words that its update
 	// names, Hits the number of words in both.
@@ -107,8 +107,8 @@ type Round struct {
 	Named float64 `json:"named" doc:"mean number of words that an update names"`
 	Hits  float64 `json:"hits" doc:"mean number of a device's words that its update names"`
 	// Precision is Hits / Named, or 0; Recall is Hits / Words.
-	Precision float64 `json:"precision" doc:"hits over named words"`
-	Recall    float64 `json:"recall" doc:"hits over the device's words"`
+	Precision float64 `json:"precision" doc:"hits divided by named words"`
+	Recall    float64 `json:"recall" doc:"hits divided by the device's words"`
 	// AP is the average precision of all ordinary words, ranked by the update.
 	AP float64 `json:"ap" doc:"average precision of all ordinary words, ranked by the update"`
 }
