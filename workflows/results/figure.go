@@ -151,8 +151,8 @@ func (v *viewCell) curveFigures() []curveFigure {
 		return nil
 	}
 	losses := curveFigure{name: lossCurves[0].Figure, curves: lossCurves}
-	if v.lossUnit != "" {
-		losses.units = []string{v.lossUnit}
+	if v.LossUnit != "" {
+		losses.units = []string{v.LossUnit}
 	}
 	figures := []curveFigure{losses}
 	for d, outcome := range v.measured() {
@@ -187,7 +187,7 @@ func addCurve(figures []curveFigure, curve audits.Curve, most float64, units []s
 
 // lineFigures draws the curves of the cell.
 func (v *viewCell) lineFigures() (figures []*drawing) {
-	unit := string(cmp.Or(v.unit, plan.Round))
+	unit := string(cmp.Or(v.Unit, plan.Round))
 	for _, f := range v.curveFigures() {
 		d := &drawing{Caption: f.name + ", by " + unit, Figure: chart.Figure{Title: strings.ToLower(f.name) + " by " + unit + ", " + v.Cell.Cell, X: chart.Axis{Title: unit, Whole: true}}}
 		d.Y = chart.Axis{Title: f.axisTitle(), Range: chart.Range{High: f.most}}

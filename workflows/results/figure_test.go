@@ -68,7 +68,7 @@ func trained() *Results {
 	r := &Results{Run: "curves"}
 	for i := range 6 {
 		c := attacked(fmt.Sprintf("c%02d", i+1), 0.2, 3, "training.privacy.clip", []string{"0.1", "10"}[i/3], "seed", fmt.Sprint(i%3+1))
-		c.Label, c.lossUnit = []string{"clip 0.1", "clip 10"}[i/3], "nats per token"
+		c.Label, c.LossUnit = []string{"clip 0.1", "clip 10"}[i/3], "nats per token"
 		c.Row = &experiment.Row{Name: fmt.Sprintf("r%02d", i/3+1), Label: c.Label}
 		c.Report.Curve = nil
 		_ = json.Unmarshal(fmt.Appendf(nil, `{"audit": {"random_sampling": {"memorized": %d, "of": 90, "references": 1000}, "canaries": []}, "curve": [
@@ -144,14 +144,16 @@ func TestCurvesAverageTrainingsThatEndAtDifferentRounds(t *testing.T) {
 	}
 }
 
-// A training by SGD has steps, and a model of images a loss per image.
+// A training by SGD has steps, and a model of images a loss per image. Results that a server sends keep both.
 func TestAxesOfCurvesNameTheirUnits(t *testing.T) {
 	t.Parallel()
 	r := trained()
 	for i := range r.Cells {
-		r.Cells[i].unit, r.Cells[i].lossUnit = plan.Step, "nats per example"
+		r.Cells[i].Unit, r.Cells[i].LossUnit = plan.Step, "nats per example"
 	}
-	found := figuresOfResults(t, r)
+	sent := new(Results)
+	must.Do(t, json.Unmarshal(must.Get(json.Marshal(r))(t), sent))
+	found := figuresOfResults(t, sent)
 	f := found["loss-by-step-training"]
 	if f == nil || f.X.Title != "step" || f.Y.Title != "training: loss (nats per example)" {
 		t.Errorf("of SGD: %+v", f)
@@ -160,7 +162,7 @@ func TestAxesOfCurvesNameTheirUnits(t *testing.T) {
 		t.Errorf("of a cell by SGD: %+v", f)
 	}
 	for i := range 3 {
-		r.Cells[i].unit, r.Cells[i].lossUnit = plan.Round, "nats per token"
+		r.Cells[i].Unit, r.Cells[i].LossUnit = plan.Round, "nats per token"
 	}
 	f = figuresOfResults(t, r)["loss-by-round-or-step-training"]
 	if f == nil || f.X.Title != "round or step" || f.Y.Title != "training: loss (nats per token, nats per example)" {

@@ -61,10 +61,10 @@ var lossCurves = []audits.Curve{
 // lossUnit returns the unit of the losses of a model: nats per target, the absolute error of a regressor, and "" for
 // a gan.
 func lossUnit(e *experiment.Experiment) string {
-	switch kind := e.Model.Kind; {
-	case kind == models.GAN:
+	if e.Model.Kind == models.GAN {
 		return ""
-	case kind == models.Regressor:
+	}
+	if e.Model.Kind == models.Regressor {
 		return "absolute error per " + e.Target()
 	}
 	return "nats per " + e.Target()

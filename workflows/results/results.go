@@ -108,9 +108,10 @@ type Cell struct {
 	Setting   string `json:"setting"`
 	Partition string `json:"partition"`
 
-	// lossUnit is that of the experiment's model; unit is that of its rounds, "" if unknown.
-	lossUnit string
-	unit     plan.Unit
+	// LossUnit is the unit of the losses, "" if they have none; Unit is that of rounds, "" if unknown.
+	LossUnit string    `json:"loss_unit,omitempty"`
+	Unit     plan.Unit `json:"unit,omitempty"`
+
 	// open lists the missing outputs that storage may still get, and the nodes whose commits would change
 	// the cell's results.
 	open []storage.Key
@@ -197,7 +198,7 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Planned, i in
 	cell := Cell{Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Row: spec.Row, Status: Pending}
 	if readable {
 		cell.Setting, cell.Partition = e.Training.Setting(), string(e.Data.Partition)
-		cell.lossUnit, cell.unit = lossUnit(e), compile.Unit(&e.Training)
+		cell.LossUnit, cell.Unit = lossUnit(e), compile.Unit(&e.Training)
 	}
 	if cell.Errors = failures(run.Run, spec.Name); len(cell.Errors) > 0 {
 		var err error

@@ -105,7 +105,7 @@ func curvesOf(settings []setting) (list []comparison) {
 	var units []string // of rounds
 	for _, s := range settings {
 		for _, c := range s.cells {
-			if unit := string(cmp.Or(c.unit, plan.Round)); len(c.Curve) > 0 && !slices.Contains(units, unit) {
+			if unit := string(cmp.Or(c.Unit, plan.Round)); len(c.Curve) > 0 && !slices.Contains(units, unit) {
 				units = append(units, unit)
 			}
 			for _, f := range c.curveFigures() {
