@@ -244,6 +244,10 @@ func TestTimeLeftOfTailFollowsItsTraining(t *testing.T) {
 	if got := x.left(r); got != 4 {
 		t.Errorf("%v left, want 4 for 5 steps after 10 that took 8 seconds", got)
 	}
+	x.launch(r, &x.Graph.Node(tail.Key).Task).Running = 5
+	if got := x.left(r); got != 0 {
+		t.Errorf("%v left, want 0 for steps that take longer than expected", got)
+	}
 }
 
 // A training without a chain is known from its own progress.

@@ -24,8 +24,9 @@ type estimate struct {
 	// work is the remaining work in seconds of one slot, and longest the time until the last task ends if every
 	// task but the first of a sequence finds a free slot.
 	work, longest float64
-	// ends caches the end times of nodes that depend on unfinished nodes.
-	ends map[*graph.Node]float64
+	// ends caches the end times of nodes that depend on unfinished nodes, paces those of chains.
+	ends  map[*graph.Node]float64
+	paces map[*graph.Chain]pace
 }
 
 // secondsLeft estimates the remaining time of a run: the remaining work divided by the slots, or the longest
@@ -33,7 +34,7 @@ type estimate struct {
 // It returns nil if a training has no timed step. Kinds of audits without a timed one count as 0; after the last
 // training, it returns nil while such a kind remains.
 func (v *View) secondsLeft(r *graph.Run) *float64 {
-	e := &estimate{View: v, run: r, models: map[storage.Key]bool{}, tails: map[storage.Key]float64{}, free: v.slotFree(), ends: map[*graph.Node]float64{}}
+	e := &estimate{View: v, run: r, models: map[storage.Key]bool{}, tails: map[storage.Key]float64{}, free: v.slotFree(), ends: map[*graph.Node]float64{}, paces: map[*graph.Chain]pace{}}
 	for _, c := range r.Cells {
 		e.models[c.Plan.Model.Key] = true
 		if tail := c.Plan.Tail; tail.Rounds > 0 {
@@ -101,15 +102,25 @@ func (e *estimate) trainings() bool {
 	return true
 }
 
+// pace is the speed of a chain.
+type pace struct {
+	step  float64 // duration of a step
+	delay float64 // time until the current step runs; if it runs, minus the time that it has saved
+}
+
 // trained returns the time until a chain reaches a step.
 func (e *estimate) trained(ch *graph.Chain, step int) float64 {
-	part, _ := median(ch, ch.Shape.Part.Kind.Name)
-	join, _ := median(ch, ch.Shape.Join.Kind.Name)
-	left := float64(max(0, step-max(ch.At, 0))) * (part + join)
-	if ch.Current == nil || !slices.ContainsFunc(ch.Current.Tasks(), e.runs) {
-		return left + e.free
+	p, known := e.paces[ch]
+	if !known {
+		part, _ := median(ch, ch.Shape.Part.Kind.Name)
+		join, _ := median(ch, ch.Shape.Join.Kind.Name)
+		p = pace{part + join, e.free}
+		if ch.Current != nil && slices.ContainsFunc(ch.Current.Tasks(), e.runs) {
+			p.delay = -e.begun(ch)
+		}
+		e.paces[ch] = p
 	}
-	return max(0, left-e.begun(ch))
+	return max(0, float64(max(0, step-max(ch.At, 0)))*p.step+p.delay)
 }
 
 // begun returns the part of the join of a chain's current step that is already done, in seconds.
@@ -135,9 +146,9 @@ func median(ch *graph.Chain, kind string) (seconds float64, n int) {
 	return 0, 0
 }
 
-// nodes adds the remaining time of the unfinished standing nodes, estimated from nodes of their kind or from their progress. It returns
-// false if it can estimate no unfinished node, or if no audit like one of them has ended, because that audit may
-// take longer than all other nodes. Other nodes without an estimate take little time.
+// nodes adds the remaining time of the unfinished standing nodes, estimated from nodes of their kind or from their
+// progress. It returns false if it can estimate no unfinished node, or if no audit like one of them has ended, because
+// that audit may take longer than all other nodes. Other nodes without an estimate take little time.
 func (e *estimate) nodes() bool {
 	open, counted, ok := 0, 0, true
 	for _, n := range e.run.Nodes {
@@ -160,7 +171,7 @@ func (e *estimate) nodes() bool {
 func (e *estimate) timed(n *graph.Node) bool {
 	_, known := e.nodeLeft(n)
 	_, timed := e.Graph.Durations(&n.Task).Mean()
-	return known || timed
+	return known || timed || e.tails[n.Key] > 0
 }
 
 func (e *estimate) unfinished(n *graph.Node) bool {
