@@ -398,12 +398,13 @@ func TestMissingStepOfTrainingIsReported(t *testing.T) {
 	}
 }
 
-// The trial before a run finds a wrong step. It accepts a cohort larger than the trial's few records.
+// The trial before a run finds a wrong step. It asks for no sample of a cohort larger than its few records.
 func TestWrongStepIsReportedBeforeTheRun(t *testing.T) {
 	t.Parallel()
-	claim := strings.NewReplacer(`"population":120,"cohort":2`, `"population":'$n',"cohort":60`, `"sampling":"fixed-size"`, `"sampling":"poisson"`).Replace(stepper)
+	claim := strings.NewReplacer(`"population":120,"cohort":2`, `"population":'$n',"cohort":8`, `"sampling":"fixed-size"`, `"sampling":"poisson"`).Replace(stepper)
 	for name, c := range map[string]struct{ from, to, want string }{
 		"right":      {"", "", ""},
+		"large":      {`"cohort":8`, `"cohort":60`, ""},
 		"population": {`'$n'`, `'$((n-1))'`, "will fail after the training: its describe has a population of"},
 		"methods":    {`"methods":["initial","sample","step"]`, `"methods":["steps"]`, `will fail after the training: its describe: its methods are ["steps"]; expected "step" among them`},
 		"noise":      {`"noise_multiplier":1`, `"noise_multiplier":0`, "will fail after the training: its describe: noise_multiplier is 0"},
@@ -418,7 +419,11 @@ func TestWrongStepIsReportedBeforeTheRun(t *testing.T) {
 			code := filepath.Join(filepath.Dir(path), "trainer")
 			must.Do(t, os.Mkdir(code, 0o700))
 			writeFile(t, filepath.Join(code, "train.sh"), `echo weights > out/model; echo '{"model":"out/model","step":"sh step.sh"}' > out/result.json`)
-			writeFile(t, filepath.Join(code, "step.sh"), `n=$(sed 's/.*"examples": *\([0-9]*\).*/\1/; t; d' in/job.json)`+"\n"+strings.Replace(claim, c.from, c.to, 1))
+			script := strings.Replace(claim, c.from, c.to, 1)
+			if name == "large" {
+				script = strings.Replace(script, `result='{"members":[3,7]}'`, "exit 3", 1)
+			}
+			writeFile(t, filepath.Join(code, "step.sh"), `n=$(sed 's/.*"examples": *\([0-9]*\).*/\1/; t; d' in/job.json)`+"\n"+script)
 			_, _, messages := coalmine(t, "run", path, "--home", home)
 			before, _, _ := strings.Cut(messages, "\nrun ")
 			if !strings.Contains(before, c.want) || strings.Contains(before, "warning") != (c.want != "") {

@@ -340,7 +340,7 @@ func (x *trial) steps(ctx context.Context, r *Result) error {
 }
 
 // stepsOnFew checks the step command, if there is one, with requests that a correct command
-// answers correctly for any data.
+// answers correctly for any data. It samples only if the records suffice for a cohort.
 func (x *trial) stepsOnFew(ctx context.Context) error {
 	r, err := x.ended()
 	if err != nil || r.Step == "" {
@@ -350,7 +350,10 @@ func (x *trial) stepsOnFew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = s.conforms(ctx, x.params.Seed); errors.Is(err, errNoMembers) {
+	if s.Claim.Cohort <= s.Claim.Population {
+		err = s.conforms(ctx, x.params.Seed)
+	}
+	if errors.Is(err, errNoMembers) {
 		err = nil
 	}
 	return cmp.Or(err, s.Close())
