@@ -33,7 +33,7 @@ func TestUnfinishedTrainingIsSampled(t *testing.T) {
 	newest := prints(t, "sample", "latest", "c01", "--home", home)
 	var messages bytes.Buffer
 	execute(t.Context(), []string{"sample", "latest", "c01", "--home", home}, io.Discard, &messages)
-	if !strings.Contains(messages.String(), "cell c01 is failed: the samples are of its model after round 2 of 3") {
+	if !strings.Contains(messages.String(), "cell c01 (failed): the samples are from the model after round 2 of 3") {
 		t.Errorf("the messages do not name the model: %s", messages.String())
 	}
 	if second := prints(t, "sample", "latest", "c01", "--home", home, "--round", "2"); second != newest || strings.Count(newest, "\n") != 20 {

@@ -105,6 +105,9 @@ func (e *FailedError) Error() string {
 // Explained returns the last lines of a command. If Python ended because it lacks a module, it adds a line with the next
 // step.
 func Explained(lines []string) []string {
+	if len(lines) == 0 {
+		return nil
+	}
 	_, rest, found := strings.Cut(lines[len(lines)-1], "ModuleNotFoundError: No module named '")
 	if !found {
 		return lines

@@ -92,7 +92,7 @@ func validate(outcomes []Outcome, confidence float64) error {
 
 // CurveOf returns the trade-off curve of a recipe. Its noise multiplier is the total, which includes the noise on the
 // count of an adaptive clip norm. CurveOf caches the latest maxCurves curves of recipes without a Mechanism or Tree,
-// because the curve of a random cohort takes up to 0.2 seconds.
+// because the curve of a random cohort takes some tenths of a second.
 func CurveOf(recipe privacy.Recipe) (Curve, error) {
 	recipe.ClipQuantile = nil
 	recipe.Delta, recipe.Unit, recipe.Randomness, recipe.Control = 0, "", "", "" // change no curve

@@ -246,12 +246,12 @@ func SpecDifferences(before, after *Spec) []Difference {
 		}
 	}
 	inOrder := moved == len(after.Cells) && moved == len(before.Cells)
-	for i := range after.Cells {
+	for i := range min(len(after.Cells), comparedCells) {
 		old := at[after.point(i)]
 		if inOrder {
 			old = before.Cells[i].Experiment.asFile()
 		}
-		if old == nil || i >= comparedCells {
+		if old == nil {
 			continue
 		}
 		for _, d := range Differences(old, after.Cells[i].Experiment.asFile()) {

@@ -385,16 +385,16 @@ func (c *Cell) canaryWarnings() []string {
 	each := float64(canaries.PerConfiguration * len(canaries.AllFormats()))
 	perUser := each * float64(len(canaries.ExampleProbability)) * total(canaries.UserProbability)
 	replaced := canaries.replaced(each, 1)
-	lower := "the probabilities"
+	amount := "the probabilities"
 	if len(canaries.Insertions) > 0 && c.data != nil {
-		replaced, lower = float64(canaries.copies())/float64(max(1, c.data.Examples)), "canaries.insertions"
+		replaced, amount = float64(canaries.copies())/float64(max(1, c.data.Examples)), "canaries.insertions"
 	}
 	var warnings []string
 	if c.data != nil && c.data.Users > 0 && c.data.Carriers == 0 {
-		warnings = append(warnings, fmt.Sprintf("canaries: probably no user (of %d) gets one, so audits of canaries would measure nothing: raise the probabilities or canaries.per_configuration", c.data.Users))
+		warnings = append(warnings, fmt.Sprintf("canaries: probably no user (of %d) gets one, so audits of canaries would measure nothing: raise %s or canaries.per_configuration", c.data.Users, amount))
 	}
 	if replaced > audits.MaxReplaced {
-		warnings = append(warnings, fmt.Sprintf("canaries replace about %s of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", readable.Share(replaced), 100*audits.MaxReplaced, lower))
+		warnings = append(warnings, fmt.Sprintf("canaries replace about %s of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", readable.Share(replaced), 100*audits.MaxReplaced, amount))
 	}
 	if perUser > maxPerUser {
 		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))

@@ -216,7 +216,7 @@ func TestCanariesThatProbablyNobodyGetsWarn(t *testing.T) {
 		few.Users, few.Examples = 100, 1000
 		must.Do(t, spec.Resolve(factsFor(spec, few)))
 		got := strings.Join(spec.Cells[0].Warnings(), "\n")
-		if strings.Contains(got, "probably none gets a canary") != want {
+		if strings.Contains(got, "probably no user (of 100) gets one") != want {
 			t.Errorf("%s of %d users: %s", probability, few.Users, got)
 		}
 	}
