@@ -24,7 +24,7 @@ type estimate struct {
 	// work is the remaining work in seconds of one slot, and longest the time until the last task ends if every
 	// task but the first of a sequence finds a free slot.
 	work, longest float64
-	// ends caches the end times of nodes that depend on unfinished nodes, paces those of chains.
+	// ends caches the end times of unfinished nodes, paces the speeds of chains.
 	ends  map[*graph.Node]float64
 	paces map[*graph.Chain]pace
 }
@@ -81,14 +81,13 @@ func (e *estimate) trainings() bool {
 		if min(max(ch.At, 0), p.Steps) == p.Steps || ch.Has(p.Steps) {
 			continue
 		}
-		part, parts := median(ch, p.Part.Kind.Name)
-		join, joins := median(ch, p.Join.Kind.Name)
-		if joins == 0 || p.Width > 0 && parts == 0 {
+		pace := e.pace(ch)
+		if pace.joins == 0 || p.Width > 0 && pace.parts == 0 {
 			return false
 		}
 		e.trains = true
 		steps := float64(p.Steps - max(ch.At, 0))
-		e.work += steps*(float64(p.Width)*part+join) - e.begun(ch)
+		e.work += steps*(float64(p.Width)*pace.part+pace.join) - pace.begun
 		e.longest = max(e.longest, e.trained(ch, p.Steps))
 	}
 	for key := range e.tails {
@@ -104,23 +103,31 @@ func (e *estimate) trainings() bool {
 
 // pace is the speed of a chain.
 type pace struct {
-	step  float64 // duration of a step
-	delay float64 // time until the current step runs; if it runs, minus the time that it has saved
+	part, join   float64 // median durations of the tasks of a step
+	parts, joins int     // numbers of those durations
+	begun        float64 // done part of the current step's join
+	delay        float64 // time until the current step runs; if it runs, -begun
 }
 
 // trained returns the time until a chain reaches a step.
 func (e *estimate) trained(ch *graph.Chain, step int) float64 {
+	p := e.pace(ch)
+	return max(0, float64(max(0, step-max(ch.At, 0)))*(p.part+p.join)+p.delay)
+}
+
+func (e *estimate) pace(ch *graph.Chain) pace {
 	p, known := e.paces[ch]
-	if !known {
-		part, _ := median(ch, ch.Shape.Part.Kind.Name)
-		join, _ := median(ch, ch.Shape.Join.Kind.Name)
-		p = pace{part + join, e.free}
-		if ch.Current != nil && slices.ContainsFunc(ch.Current.Tasks(), e.runs) {
-			p.delay = -e.begun(ch)
-		}
-		e.paces[ch] = p
+	if known {
+		return p
 	}
-	return max(0, float64(max(0, step-max(ch.At, 0)))*p.step+p.delay)
+	p.part, p.parts = median(ch, ch.Shape.Part.Kind.Name)
+	p.join, p.joins = median(ch, ch.Shape.Join.Kind.Name)
+	p.begun, p.delay = e.begun(ch), e.free
+	if ch.Current != nil && slices.ContainsFunc(ch.Current.Tasks(), e.runs) {
+		p.delay = -p.begun
+	}
+	e.paces[ch] = p
+	return p
 }
 
 // begun returns the part of the join of a chain's current step that is already done, in seconds.
@@ -195,12 +202,12 @@ func (e *estimate) end(n *graph.Node) float64 {
 	if known, ok := e.ends[n]; ok {
 		return known
 	}
-	begin, nodes := 0.0, false
+	begin := 0.0
 	for _, d := range n.Needs {
 		switch {
 		case d.Available():
 		case d.Node != nil:
-			begin, nodes = max(begin, e.end(d.Node)), true
+			begin = max(begin, e.end(d.Node))
 		default:
 			begin = max(begin, e.trained(d.Checkpoint.Chain, d.Checkpoint.Step))
 		}
@@ -209,10 +216,8 @@ func (e *estimate) end(n *graph.Node) float64 {
 		begin = e.free
 	}
 	seconds, _ := e.nodeLeft(n)
-	if nodes {
-		e.ends[n] = begin + seconds
-	}
-	return begin + seconds
+	e.ends[n] = begin + seconds
+	return e.ends[n]
 }
 
 // nodeLeft estimates the remaining time of a node. The tail of a training takes as long as the steps before it.
