@@ -9,7 +9,6 @@ import (
 	"coalmine/internal/chart"
 	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
-	"coalmine/workflows/plan"
 )
 
 // drawing is a figure of the report before it is drawn.
@@ -187,7 +186,7 @@ func addCurve(figures []curveFigure, curve audits.Curve, most float64, units []s
 
 // lineFigures draws the curves of the cell.
 func (v *viewCell) lineFigures() (figures []*drawing) {
-	unit := string(cmp.Or(v.Unit, plan.Round))
+	unit := v.roundUnit()
 	for _, f := range v.curveFigures() {
 		d := &drawing{Caption: f.name + ", by " + unit, Figure: chart.Figure{Title: strings.ToLower(f.name) + " by " + unit + ", " + v.Cell.Cell, X: chart.Axis{Title: unit, Whole: true}}}
 		d.Y = chart.Axis{Title: f.axisTitle(), Range: chart.Range{High: f.most}}

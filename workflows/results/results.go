@@ -3,6 +3,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"coalmine/internal/goroutines"
-
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/reports"
@@ -191,6 +191,9 @@ func (r *Results) Stale(ctx context.Context, archive *storage.Archive) (bool, er
 	}
 	return grown.Load(), nil
 }
+
+// roundUnit names a round of the cell's training in texts.
+func (c *Cell) roundUnit() string { return string(cmp.Or(c.Unit, plan.Round)) }
 
 func load(ctx context.Context, archive *storage.Archive, run *runs.Planned, i int) (Cell, error) {
 	spec, p, planned := &run.Spec.Cells[i], run.Plan, &run.Plan.Cells[i]

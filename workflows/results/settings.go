@@ -13,7 +13,6 @@ import (
 	"coalmine/internal/chart"
 	"coalmine/internal/lists"
 	"coalmine/tasks/audits"
-	"coalmine/workflows/plan"
 )
 
 // setting is the unit that figures of all cells compare: a row of replicates, or a cell if there are no rows.
@@ -105,7 +104,7 @@ func curvesOf(settings []setting) (list []comparison) {
 	var units []string // of rounds
 	for _, s := range settings {
 		for _, c := range s.cells {
-			if unit := string(cmp.Or(c.Unit, plan.Round)); len(c.Curve) > 0 && !slices.Contains(units, unit) {
+			if unit := c.roundUnit(); len(c.Curve) > 0 && !slices.Contains(units, unit) {
 				units = append(units, unit)
 			}
 			for _, f := range c.curveFigures() {

@@ -13,7 +13,6 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/selection"
-	"coalmine/workflows/plan"
 )
 
 // Table holds the results for people: the columns of the papers for every cell.
@@ -256,7 +255,7 @@ func (v *viewCell) notes() []string {
 		}
 	}
 	if v.Report != nil && v.Budget != nil && v.Budget.Stopped {
-		notes = append(notes, fmt.Sprintf(" stopped after %s: its privacy budget is epsilon_proved %g at delta %g", readable.Count(v.Training.Rounds, string(cmp.Or(v.Unit, plan.Round))), v.Budget.Epsilon, v.Budget.Delta))
+		notes = append(notes, fmt.Sprintf(" stopped after %s: its privacy budget is epsilon_proved %g at delta %g", readable.Count(v.Training.Rounds, v.roundUnit()), v.Budget.Epsilon, v.Budget.Delta))
 	}
 	if v.Report != nil {
 		for _, f := range v.Faults {
