@@ -1,4 +1,5 @@
-// Package tasks defines what a task is. The packages below it hold the kinds of tasks, and code that kinds share:
+// Package tasks defines tasks and their kinds. The packages below it implement the kinds, and hold the code that
+// several kinds share:
 //
 //	datasets        import, encode, balance, partition
 //	canaries        draw, insert

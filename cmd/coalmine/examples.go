@@ -94,15 +94,13 @@ func (g *global) readExperiment(name string) (found string, text []byte, err err
 		return shipped, text, err
 	}
 	hint := "; coalmine init writes a first file, coalmine data example lists the examples"
-	example, unfound := examples.Find(filepath.ToSlash(name))
-	if unfound != nil {
-		example = examples.Meant(filepath.ToSlash(name))
-	}
-	return name, nil, fmt.Errorf("%w, and no example has this name%s", err, hint+readable.DidYouMean(cmp.Or(fileLike(name), example)))
+	example, _ := examples.Find(filepath.ToSlash(name)) // "" if none has the name
+	likely := cmp.Or(fileLike(name), example, examples.Meant(filepath.ToSlash(name)))
+	return name, nil, fmt.Errorf("%w, and no example has this name%s%s", err, hint, readable.DidYouMean(likely))
 }
 
-// fileLike returns the experiment file in the same folder that differs from name only in its extension, or else the
-// one with the most similar name; "" if there is none.
+// fileLike returns an experiment file in the folder of name: the file that differs from name only in its extension,
+// or else the file with the most similar name, or "".
 func fileLike(name string) string {
 	folder, base := filepath.Split(name)
 	entries, _ := os.ReadDir(cmp.Or(folder, ".")) // no folder has no files

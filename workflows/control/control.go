@@ -460,8 +460,8 @@ func stick(s *status.Run, reason status.WaitReason, detail string) {
 	s.Waits = []status.Wait{{Reason: reason, Detail: detail}}
 }
 
-// live returns the coordinator's status of a run, or nil if it has none that is as new as the run's
-// record. It returns an error if the queue does not answer.
+// live returns the coordinator's status of a run. It returns nil if the coordinator has no status, or one that is
+// older than the run's record, and an error if the queue does not answer.
 func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 	if l.leads() {
 		if s, ok := l.coordinator.Snapshot(run.ID); ok && s.Phase == run.State.Phase {

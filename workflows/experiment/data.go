@@ -394,7 +394,7 @@ func (c *Cell) canaryWarnings() []string {
 		warnings = append(warnings, fmt.Sprintf("canaries: probably no user (of %d) gets one, so audits of canaries would measure nothing: raise %s or canaries.per_configuration", c.data.Users, amount))
 	}
 	if replaced > audits.MaxReplaced {
-		warnings = append(warnings, fmt.Sprintf("canaries replace about %s of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", readable.Share(replaced), 100*audits.MaxReplaced, amount))
+		warnings = append(warnings, fmt.Sprintf("canaries replace about %s of the training examples; above %g%% they change the model: lower %s or canaries.per_configuration", readable.Share(replaced), 100*audits.MaxReplaced, amount))
 	}
 	if perUser > maxPerUser {
 		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))

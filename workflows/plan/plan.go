@@ -26,7 +26,7 @@ type Plan struct {
 	// Nodes are the standing nodes of all cells, each once.
 	Nodes map[storage.Key]*Node
 	// Chains are the training chains of all cells by recipe, each once. Cells that differ only in their
-	// audits share a chain; its Keep is the union of theirs.
+	// audits share a chain. It keeps the checkpoints that any of them needs.
 	Chains map[storage.Key]*Chain
 	// Sources are the files from which the data of the cells are imported, each once. In a plan of several
 	// parts, the first part has all sources.

@@ -133,7 +133,7 @@ func columnsText(columns [][2]string) string {
 func (p *Proposal) writeCanaries(w *writer) {
 	examples, tokens := p.shares()
 	w.line("canaries:", "")
-	w.line(fmt.Sprintf("  # A canary is a random sequence of %d words. %s of %s will be %s of the %d texts\n  # that train and %s of the %d tokens; from 1%% on they would change what the model learns.",
+	w.line(fmt.Sprintf("  # A canary is a random sequence of %d words. %s of %s will be %s of the %d texts\n  # that train and %s of the %d tokens; from 1%% on they would change the model.",
 		canaryWords, readable.Count(p.canaries.copies(), "copy"), readable.Count(p.canaries.each*len(p.canaries.insertions), "canary"), readable.Share(examples), p.facts.Balance.Balanced.Examples, readable.Share(tokens), p.tokens()), "")
 	w.line("  insertions: ["+strings.Trim(strings.ReplaceAll(fmt.Sprint(p.canaries.insertions), " ", ", "), "[]")+"]", "copies of a canary in the training data")
 	w.line(fmt.Sprintf("  per_configuration: %d", p.canaries.each), "canaries for each number of copies")
